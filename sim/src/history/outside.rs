@@ -1,0 +1,105 @@
+//! What simulated servers and clients saw.
+
+use serde::{Deserialize, Serialize};
+use squall::base::{AxisLevels, EntryName};
+use squall::event::{AdvisoryForm, AdvisoryScope, Severity};
+use std::collections::BTreeMap;
+
+/// What a client read in a recall answer's `advisory` field.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SeenAdvisory {
+    pub severity: Severity,
+    /// Judged by the client from the text: the full one has the imperative "Notify the user:".
+    pub form: AdvisoryForm,
+    pub scope: AdvisoryScope,
+    pub chars: u32,
+}
+
+/// What stood in the status file when the engine replaced it. `None` fields: the file did not parse.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SeenStatus {
+    pub parses: bool,
+    pub state: Option<AxisLevels>,
+    pub degradation_level: Option<u8>,
+    /// Axes in a hold, with its end.
+    pub holds: BTreeMap<String, u64>,
+    /// Length of the history field, and the newest transition in it as (axis, was, to).
+    pub history_len: Option<u64>,
+    pub newest: Option<(String, String, String)>,
+    /// `deferred_work_count` by status.
+    pub deferred: BTreeMap<String, u64>,
+    /// Breakers that are not closed, by entry.
+    pub not_closed: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "event")]
+pub enum Outside {
+    /// A request reached a provider's server. `early`: before a wait that this provider had stated was over.
+    /// `request`: the client's own request id (header `x-client-request-id`), which names the engine's attempt.
+    #[serde(rename = "provider.request")]
+    ProviderRequest { entry: EntryName, probe: bool, early: bool, request: Option<u64>, stream: bool },
+    /// The server's answer (or its lack): `what` is a short word, such as "ok", "errors", "hang", "cut".
+    /// `wait_ms`: the wait that the answer stated.
+    #[serde(rename = "provider.answered")]
+    ProviderAnswered { entry: EntryName, request: Option<u64>, status: u16, what: String, wait_ms: Option<u64> },
+    #[serde(rename = "channel.request")]
+    ChannelRequest {
+        channel: String,
+        key: Option<String>,
+        recipient: String,
+        purpose: String,
+        part: u32,
+        status: u16,
+        /// Blake3 of the message text, first 16 hex digits.
+        content: String,
+    },
+    #[serde(rename = "chat.answered")]
+    ChatAnswered {
+        load: u32,
+        client: String,
+        class: String,
+        /// 0: no answer (connection refused or cut before a status).
+        status: u16,
+        /// "ok", "truncated", "refused", "deferred", "failed".
+        outcome: String,
+        asked_ms: u64,
+        /// The engine's word on when to come back.
+        retry_after_ms: Option<u64>,
+    },
+    #[serde(rename = "recall.answered")]
+    RecallAnswered { load: u32, client: String, key: Option<String>, status: u16, hits: u32, advisory: Option<SeenAdvisory> },
+    #[serde(rename = "remember.answered")]
+    RememberAnswered { load: u32, client: String, status: u16 },
+    #[serde(rename = "defer.answered")]
+    DeferAnswered { load: u32, client: String, status: u16, id: Option<u64>, merged: bool },
+    #[serde(rename = "outreach.answered")]
+    OutreachAnswered { load: u32, client: String, status: u16, what: String, key: Option<String> },
+    /// The status file, `/v1/status` and the engine's tools were read at once; `agree`: on the levels of the axes.
+    #[serde(rename = "status.read")]
+    StatusRead { load: u32, client: String, status: u16, agree: bool },
+    /// The engine replaced its status file.
+    #[serde(rename = "status.file")]
+    StatusFile { seen: Box<SeenStatus> },
+    /// The process wrote a line to stderr.
+    #[serde(rename = "stderr.line")]
+    StderrLine { text: String },
+}
+
+impl Outside {
+    pub fn name(&self) -> &'static str {
+        match self {
+            Outside::ProviderRequest { .. } => "provider.request",
+            Outside::ProviderAnswered { .. } => "provider.answered",
+            Outside::ChannelRequest { .. } => "channel.request",
+            Outside::ChatAnswered { .. } => "chat.answered",
+            Outside::RecallAnswered { .. } => "recall.answered",
+            Outside::RememberAnswered { .. } => "remember.answered",
+            Outside::DeferAnswered { .. } => "defer.answered",
+            Outside::OutreachAnswered { .. } => "outreach.answered",
+            Outside::StatusRead { .. } => "status.read",
+            Outside::StatusFile { .. } => "status.file",
+            Outside::StderrLine { .. } => "stderr.line",
+        }
+    }
+}

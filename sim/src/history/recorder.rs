@@ -1,0 +1,105 @@
+//! Numbers, stamps and hands on each event, once, to everything that reads a history.
+
+use super::{Entry, Outside, What, World};
+use serde::Serialize;
+use squall::event::Event;
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// Something that reads a history as it is made. `line` is the entry as one line of `history.jsonl`, without the
+/// line break.
+pub trait Sink {
+    fn entry(&mut self, entry: &Entry, line: &str);
+}
+
+/// Cheap to clone; all clones write the same history.
+#[derive(Clone)]
+pub struct Recorder(Rc<RefCell<Inner>>);
+
+struct Inner {
+    next: u64,
+    /// Simulated milliseconds since the start of the run.
+    now: Box<dyn Fn() -> u64>,
+    sinks: Vec<Rc<RefCell<dyn Sink>>>,
+    line: Vec<u8>,
+}
+
+impl Recorder {
+    pub fn new(now: impl Fn() -> u64 + 'static, sinks: Vec<Rc<RefCell<dyn Sink>>>) -> Recorder {
+        Recorder(Rc::new(RefCell::new(Inner { next: 0, now: Box::new(now), sinks, line: Vec::new() })))
+    }
+
+    pub fn outside(&self, event: Outside) {
+        self.push(What::Outside(event), None);
+    }
+
+    pub fn world(&self, event: World) {
+        self.push(What::World(event), None);
+    }
+
+    /// `json`: the event as the engine serialised it for its journal, so that it is not done twice.
+    pub fn engine(&self, event: &Event, json: &str) {
+        self.push(What::Engine(event.clone()), Some(json));
+    }
+
+    fn push(&self, what: What, json: Option<&str>) {
+        let mut inner = self.0.borrow_mut();
+        let inner = &mut *inner;
+        let entry = Entry { n: inner.next, t_ms: (inner.now)(), what };
+        inner.next += 1;
+        inner.line.clear();
+        let head = match &entry.what {
+            What::Engine(_) => "engine",
+            What::Outside(_) => "outside",
+            What::World(_) => "world",
+        };
+        use std::io::Write;
+        write!(inner.line, "{{\"n\":{},\"t_ms\":{},\"from\":\"{head}\",", entry.n, entry.t_ms).expect("a Vec takes every write");
+        match (&entry.what, json) {
+            (_, Some(json)) => inner.line.extend_from_slice(&json.as_bytes()[1..]),
+            (What::Engine(event), None) => append(&mut inner.line, event),
+            (What::Outside(event), None) => append(&mut inner.line, event),
+            (What::World(event), None) => append(&mut inner.line, event),
+        }
+        let line = std::str::from_utf8(&inner.line).expect("JSON is UTF-8");
+        for sink in &inner.sinks {
+            sink.borrow_mut().entry(&entry, line);
+        }
+    }
+}
+
+/// Appends the event's JSON without its opening brace.
+fn append(line: &mut Vec<u8>, event: &impl Serialize) {
+    let at = line.len();
+    serde_json::to_writer(&mut *line, event).expect("events have no keys or numbers that JSON lacks");
+    line.remove(at);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Default)]
+    struct Lines(Vec<(Entry, String)>);
+    impl Sink for Lines {
+        fn entry(&mut self, entry: &Entry, line: &str) {
+            self.0.push((entry.clone(), line.to_owned()));
+        }
+    }
+
+    #[test]
+    fn a_line_reads_back_as_the_entry_it_was_made_from() {
+        let lines = Rc::new(RefCell::new(Lines::default()));
+        let recorder = Recorder::new(|| 812_400, vec![lines.clone()]);
+        recorder.world(World::Healed);
+        recorder.outside(Outside::StderrLine { text: "a \"b\"".into() });
+        let event = Event::Tick { caught_up: false };
+        recorder.engine(&event, &serde_json::to_string(&event).unwrap());
+        let lines = lines.borrow();
+        assert_eq!(lines.0.len(), 3);
+        for (entry, line) in &lines.0 {
+            assert_eq!(&serde_json::from_str::<Entry>(line).unwrap(), entry, "{line}");
+        }
+        assert!(lines.0[2].1.starts_with(r#"{"n":2,"t_ms":812400,"from":"engine","event":"tick""#));
+    }
+}

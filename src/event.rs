@@ -84,7 +84,14 @@ pub enum AdvisoryScope {
 pub enum Event {
     /// `rules` are the effective ones; `resumed`: the database held state of an earlier incarnation.
     #[serde(rename = "engine.started")]
-    EngineStarted { schema: u32, incarnation: u64, resumed: bool, version: String, levels: AxisLevels, rules: Box<Rules> },
+    EngineStarted {
+        schema: u32,
+        incarnation: u64,
+        resumed: bool,
+        version: String,
+        levels: AxisLevels,
+        rules: Box<Rules>,
+    },
     #[serde(rename = "engine.stopped")]
     EngineStopped { incarnation: u64, reason: String },
 

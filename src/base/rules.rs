@@ -277,7 +277,8 @@ impl Rules {
 
     /// Whether the entry's breaker moves the cloud axis: it stands in a chat chain, its provider is enabled and not local.
     pub fn counted_for_cloud(&self, entry: &EntryName) -> bool {
-        let provider_counts = self.provider(entry.provider()).is_some_and(|provider| provider.enabled && !provider.local);
+        let provider_counts =
+            self.provider(entry.provider()).is_some_and(|provider| provider.enabled && !provider.local);
         provider_counts
             && self.chains.iter().any(|chain| chain.use_ == ChainUse::Chat && self.entries(chain).contains(entry))
     }
@@ -419,12 +420,7 @@ impl Default for StatusRules {
 
 impl Default for NotifyRules {
     fn default() -> Self {
-        NotifyRules {
-            webhook_url: String::new(),
-            tries: 4,
-            backoff: Span::from_secs(1),
-            coalesce: Span::from_secs(5),
-        }
+        NotifyRules { webhook_url: String::new(), tries: 4, backoff: Span::from_secs(1), coalesce: Span::from_secs(5) }
     }
 }
 

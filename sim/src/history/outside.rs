@@ -68,7 +68,14 @@ pub enum Outside {
         retry_after_ms: Option<u64>,
     },
     #[serde(rename = "recall.answered")]
-    RecallAnswered { load: u32, client: String, key: Option<String>, status: u16, hits: u32, advisory: Option<SeenAdvisory> },
+    RecallAnswered {
+        load: u32,
+        client: String,
+        key: Option<String>,
+        status: u16,
+        hits: u32,
+        advisory: Option<SeenAdvisory>,
+    },
     #[serde(rename = "remember.answered")]
     RememberAnswered { load: u32, client: String, status: u16 },
     #[serde(rename = "defer.answered")]

@@ -54,7 +54,8 @@ impl Recorder {
             What::World(_) => "world",
         };
         use std::io::Write;
-        write!(inner.line, "{{\"n\":{},\"t_ms\":{},\"from\":\"{head}\",", entry.n, entry.t_ms).expect("a Vec takes every write");
+        write!(inner.line, "{{\"n\":{},\"t_ms\":{},\"from\":\"{head}\",", entry.n, entry.t_ms)
+            .expect("a Vec takes every write");
         match (&entry.what, json) {
             (_, Some(json)) => inner.line.extend_from_slice(&json.as_bytes()[1..]),
             (What::Engine(event), None) => append(&mut inner.line, event),

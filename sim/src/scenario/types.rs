@@ -88,7 +88,11 @@ pub enum Arrivals {
     Rate(f64),
     At(Vec<Span>),
     /// The i-th at `at + i * over / count`.
-    Burst { at: Span, count: u32, over: Span },
+    Burst {
+        at: Span,
+        count: u32,
+        over: Span,
+    },
 }
 
 /// Who asks.
@@ -114,9 +118,19 @@ pub struct Content {
 
 #[derive(Clone, Debug)]
 pub enum LoadKind {
-    Chat { class: CallClass, chain: Option<String>, stream: bool, tokens: Option<u32>, content: Content },
-    Remember { content: Content },
-    Recall { content: Content },
+    Chat {
+        class: CallClass,
+        chain: Option<String>,
+        stream: bool,
+        tokens: Option<u32>,
+        content: Content,
+    },
+    Remember {
+        content: Content,
+    },
+    Recall {
+        content: Content,
+    },
     Defer {
         work_type: String,
         priority: u8,
@@ -166,7 +180,10 @@ pub enum Pick {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     Provider(String),
-    Model { provider: String, model: String },
+    Model {
+        provider: String,
+        model: String,
+    },
     /// Every provider of a chat chain.
     Llm,
     /// Every provider of an embedding chain.
@@ -193,20 +210,39 @@ pub enum FaultKind {
     Errors(Errors),
     Hang,
     Slow(Slow),
-    Cut { after_bytes: Option<u64>, before_first_token: bool },
-    StreamError { after_tokens: u32 },
+    Cut {
+        after_bytes: Option<u64>,
+        before_first_token: bool,
+    },
+    StreamError {
+        after_tokens: u32,
+    },
     Garbage(Garbage),
-    Poison { text: String },
-    Storm { retry_after: Option<RetryAfter>, capacity: Option<Allowance> },
+    Poison {
+        text: String,
+    },
+    Storm {
+        retry_after: Option<RetryAfter>,
+        capacity: Option<Allowance>,
+    },
     Limit(Allowance),
     Refuse,
     Blackhole,
     Reset,
     Dns,
-    Delay { by: Dist },
-    Loss { share: f64 },
+    Delay {
+        by: Dist,
+    },
+    Loss {
+        share: f64,
+    },
     /// Down first, then up, and so on; `jitter` stretches or shrinks each phase by up to its share (0..1).
-    Flap { down: Dist, up: Dist, jitter: f64, of: Box<FaultKind> },
+    Flap {
+        down: Dist,
+        up: Dist,
+        jitter: f64,
+        of: Box<FaultKind>,
+    },
 }
 
 #[derive(Clone, Debug)]
@@ -249,16 +285,52 @@ pub type Window = (Span, Span);
 
 #[derive(Clone, Debug)]
 pub enum Expectation {
-    Is { axis: Axis, at: Span, level: Level },
-    Reaches { axis: Axis, within: Window, level: Level },
-    Stays { axis: Axis, during: Window, level: Level },
-    Never { axis: Axis, during: Window, level: Level },
-    Levels { axis: Axis, during: Option<Window>, levels: Vec<Level> },
-    Metric { metric: String, bound: Bound, during: Option<Window> },
+    Is {
+        axis: Axis,
+        at: Span,
+        level: Level,
+    },
+    Reaches {
+        axis: Axis,
+        within: Window,
+        level: Level,
+    },
+    Stays {
+        axis: Axis,
+        during: Window,
+        level: Level,
+    },
+    Never {
+        axis: Axis,
+        during: Window,
+        level: Level,
+    },
+    Levels {
+        axis: Axis,
+        during: Option<Window>,
+        levels: Vec<Level>,
+    },
+    Metric {
+        metric: String,
+        bound: Bound,
+        during: Option<Window>,
+    },
     /// A field of the status file at a time, as a dotted path.
-    Status { path: String, at: Span, bound: Bound },
-    Outside { what: String, at: Span, bound: Bound },
-    Event { filter: EventFilter, count: Bound, during: Option<Window> },
+    Status {
+        path: String,
+        at: Span,
+        bound: Bound,
+    },
+    Outside {
+        what: String,
+        at: Span,
+        bound: Bound,
+    },
+    Event {
+        filter: EventFilter,
+        count: Bound,
+        during: Option<Window>,
+    },
     Order(Vec<EventFilter>),
     Sometimes(String),
 }

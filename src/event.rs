@@ -182,11 +182,16 @@ pub enum Event {
     },
     #[serde(rename = "deferred.run")]
     DeferredRun { id: u64, work_type: String, priority: u8, token: u64 },
-    /// The item goes back to its place: refused, or failed with attempts left.
+    /// The time before which a scheduled item must not run has come.
+    #[serde(rename = "deferred.ready")]
+    DeferredReady { id: u64 },
+    /// The item goes back to its place: refused, or failed with attempts left. Without `not_before_ms` it may run at
+    /// once.
     #[serde(rename = "deferred.released")]
-    DeferredReleased { id: u64, not_before_ms: u64, attempts: u32, reason: String },
+    DeferredReleased { id: u64, not_before_ms: Option<u64>, attempts: u32, reason: String },
+    /// `was`: the status it ended from.
     #[serde(rename = "deferred.finished")]
-    DeferredFinished { id: u64, status: ItemStatus, reason: String },
+    DeferredFinished { id: u64, status: ItemStatus, was: ItemStatus, reason: String },
     #[serde(rename = "lease.lost")]
     LeaseLost { id: u64 },
 
@@ -199,8 +204,9 @@ pub enum Event {
     #[serde(rename = "embedding.failed")]
     EmbeddingFailed { memory: u64, why: String },
 
+    /// `llm`: it was work for a chat chain.
     #[serde(rename = "dead.added")]
-    DeadAdded { id: u64, reason: String },
+    DeadAdded { id: u64, llm: bool, reason: String },
 
     #[serde(rename = "outreach.intended")]
     OutreachIntended { key: String, recipient: String, purpose: String, occasion: Option<String> },
@@ -281,6 +287,7 @@ impl Event {
             Event::CallPoison { .. } => "call.poison",
             Event::DeferredQueued { .. } => "deferred.queued",
             Event::DeferredRun { .. } => "deferred.run",
+            Event::DeferredReady { .. } => "deferred.ready",
             Event::DeferredReleased { .. } => "deferred.released",
             Event::DeferredFinished { .. } => "deferred.finished",
             Event::LeaseLost { .. } => "lease.lost",

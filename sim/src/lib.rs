@@ -2,5 +2,15 @@
 //!
 //! See the README for the map of the modules and the rules about who may import whom.
 
+pub mod adapter;
+pub mod check;
+pub mod cli;
+pub mod fault;
 pub mod history;
+pub mod load;
+pub mod model;
+pub mod provider;
+pub mod run;
 pub mod scenario;
+pub mod seed;
+pub mod world;

@@ -74,4 +74,6 @@ pub enum CallOutcome {
     Deferred,
     /// Asked, and every permitted attempt failed, or it was the request's own fault.
     Failed,
+    /// The caller went away.
+    Cancelled,
 }

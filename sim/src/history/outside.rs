@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use squall::base::{AxisLevels, EntryName};
-use squall::event::{AdvisoryForm, AdvisoryScope, Severity};
+pub use squall::event::{AdvisoryForm, AdvisoryScope, Severity};
 use std::collections::BTreeMap;
 
 /// What a client read in a recall answer's `advisory` field.

@@ -22,11 +22,12 @@ struct Inner {
     now: Box<dyn Fn() -> u64>,
     sinks: Vec<Rc<RefCell<dyn Sink>>>,
     line: Vec<u8>,
+    closed: bool,
 }
 
 impl Recorder {
     pub fn new(now: impl Fn() -> u64 + 'static, sinks: Vec<Rc<RefCell<dyn Sink>>>) -> Recorder {
-        Recorder(Rc::new(RefCell::new(Inner { next: 0, now: Box::new(now), sinks, line: Vec::new() })))
+        Recorder(Rc::new(RefCell::new(Inner { next: 0, now: Box::new(now), sinks, line: Vec::new(), closed: false })))
     }
 
     pub fn outside(&self, event: Outside) {
@@ -42,9 +43,17 @@ impl Recorder {
         self.push(What::Engine(event.clone()), Some(json));
     }
 
+    /// The run is over: nothing that comes later is written.
+    pub fn close(&self) {
+        self.0.borrow_mut().closed = true;
+    }
+
     fn push(&self, what: What, json: Option<&str>) {
         let mut inner = self.0.borrow_mut();
         let inner = &mut *inner;
+        if inner.closed {
+            return;
+        }
         let entry = Entry { n: inner.next, t_ms: (inner.now)(), what };
         inner.next += 1;
         inner.line.clear();
@@ -86,6 +95,16 @@ mod tests {
         fn entry(&mut self, entry: &Entry, line: &str) {
             self.0.push((entry.clone(), line.to_owned()));
         }
+    }
+
+    #[test]
+    fn nothing_is_written_after_the_end() {
+        let lines = Rc::new(RefCell::new(Lines::default()));
+        let recorder = Recorder::new(|| 1, vec![lines.clone()]);
+        recorder.world(World::RunEnded);
+        recorder.close();
+        recorder.world(World::Healed);
+        assert_eq!(lines.borrow().0.len(), 1);
     }
 
     #[test]

@@ -1,4 +1,12 @@
 //! Small HTTP/1.1 server and client for simulated hosts, over the simulated network.
+//!
+//! Both are hyper's: real bytes, keep-alive, chunked bodies, connections that break off.
+
+pub mod client;
+pub mod serve;
+
+pub use client::{Client, ClientError, Response};
+pub use serve::{Handler, Request, serve};
 
 use bytes::Bytes;
 use squall::base::Span;
@@ -15,7 +23,10 @@ pub struct Reply {
 pub enum Body {
     Whole(Bytes),
     /// Chunk after chunk, each after its pause.
-    Chunks { chunks: Vec<(Span, Bytes)>, end: End },
+    Chunks {
+        chunks: Vec<(Span, Bytes)>,
+        end: End,
+    },
     /// Nothing ever comes, not even a status; the connection stays open.
     Never,
 }
@@ -25,4 +36,9 @@ pub enum End {
     Complete,
     /// The connection breaks off.
     Cut,
+}
+
+fn headers(map: &hyper::HeaderMap) -> Vec<(String, String)> {
+    let text = |value: &hyper::header::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
+    map.iter().map(|(name, value)| (name.as_str().to_owned(), text(value))).collect()
 }

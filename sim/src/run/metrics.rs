@@ -1,0 +1,523 @@
+//! The metrics of the verdict: numbers about a run, or about a window of it.
+//!
+//! A metric without anything to measure has no value: no call, no ratio. Percentiles are exact, from all samples.
+//! What counts as what:
+//! - `chat.<class>.count` = `ok` + `deferred` + `failed`; `refused` and `truncated` are parts of `failed`. Latencies are
+//!   those of `ok` answers. In a window, a call belongs to the moment at which it was asked.
+//! - `attempts_per_call`: attempts on the wire (probes apart) over the calls that were not refused locally.
+//! - `detect_s.<axis>`: from the start of the first fault to the axis's first worsening after it.
+//! - `recover_s.<axis>`: from the last end of a fault inside an episode to the end of that episode; the longest counts.
+//! - `requests.<entry>`: all that reached the provider, probes included. `early_returns` is counted there too.
+//! - `duplicates_sent`: deliveries of a message (key and part) beyond its first; without an occasion a message may be
+//!   said again after 24 h.
+//! - `herd_index`: the busiest second over the mean second in the first minute after cloud is healthy again.
+//!
+//! **Units:** in the names (`_ms`, `_s`); times simulated. **Source:** scenario.md "Metrics".
+
+use super::levels::Levels;
+use super::verdict::{Value, seconds};
+use crate::history::{Entry, Outside, What, World};
+use squall::base::{Axis, CallOutcome, ItemStatus, Span};
+use squall::event::{AdvisoryForm, Event};
+use std::collections::{BTreeMap, BTreeSet};
+
+const REPEATABLE_AFTER: Span = Span::from_hours(24);
+const HERD_WINDOW_MS: u64 = 60_000;
+const CLASSES: [&str; 2] = ["foreground", "background"];
+const OF_A_CHAT: [&str; 9] =
+    ["count", "ok", "deferred", "failed", "refused", "truncated", "ok_ratio", "p50_ms", "p99_ms"];
+const OF_DEFERRED: [&str; 10] =
+    ["count", "done", "expired", "discarded", "refreshed", "dead", "in_doubt", "pending", "merged", "oldest_s"];
+
+/// Whether a metric of this name exists, and whether it can be asked for a window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Known {
+    /// `during` may narrow it.
+    Windowed,
+    /// It describes the whole run.
+    WholeRun,
+    No,
+}
+
+/// **Source:** scenario.md "Metrics"; what needs events that the engine does not have yet is not known.
+pub fn known(name: &str) -> Known {
+    let parts: Vec<&str> = name.splitn(3, '.').collect();
+    let axis = |text: &str| Axis::from_name(text).is_some();
+    match parts.as_slice() {
+        ["chat", class, what] if CLASSES.contains(class) && OF_A_CHAT.contains(what) => Known::Windowed,
+        ["attempts_per_call" | "early_returns" | "duplicates_sent"] => Known::Windowed,
+        ["herd_index"] => Known::WholeRun,
+        ["detect_s" | "recover_s" | "episodes", text] if axis(text) => Known::WholeRun,
+        ["holds" | "transitions", text] if axis(text) => Known::Windowed,
+        ["deferred", "pending" | "oldest_s"] => Known::WholeRun,
+        ["deferred", what] if OF_DEFERRED.contains(what) => Known::Windowed,
+        ["embeddings", "queued" | "drained" | "failed"] => Known::Windowed,
+        ["advisories", "full" | "short"] => Known::Windowed,
+        ["requests", ..] if parts.len() > 1 && !parts[1].is_empty() => Known::Windowed,
+        _ => Known::No,
+    }
+}
+
+#[derive(Debug, Default)]
+struct Chat {
+    ok: u64,
+    deferred: u64,
+    refused: u64,
+    truncated: u64,
+    failed: u64,
+    latencies_ms: Vec<u64>,
+}
+
+/// Collects over `[from, to)`, or over the whole run.
+#[derive(Debug)]
+pub struct Metrics {
+    window: Option<(u64, u64)>,
+    chats: BTreeMap<String, Chat>,
+    calls: u64,
+    attempts: u64,
+    early: u64,
+    first_fault: Option<u64>,
+    fault_ends: Vec<u64>,
+    holds: BTreeMap<Axis, u64>,
+    transitions: BTreeMap<Axis, u64>,
+    unfinished: BTreeMap<u64, u64>,
+    deferred: u64,
+    merged: u64,
+    finished: BTreeMap<&'static str, u64>,
+    /// Keys whose message has an occasion: never to be said twice.
+    occasions: BTreeSet<String>,
+    delivered: BTreeMap<(String, u32), u64>,
+    duplicates: u64,
+    waiting: BTreeSet<u64>,
+    embeddings_queued: u64,
+    embeddings_drained: u64,
+    embeddings_failed: u64,
+    full: u64,
+    short: u64,
+    requests: BTreeMap<String, u64>,
+    /// Requests (not probes) per second of the minute after each return of cloud to its baseline.
+    herds: Vec<(u64, Vec<u64>)>,
+    cloud_was_ill: bool,
+}
+
+impl Metrics {
+    pub fn new(window: Option<(u64, u64)>) -> Metrics {
+        Metrics {
+            window,
+            chats: BTreeMap::new(),
+            calls: 0,
+            attempts: 0,
+            early: 0,
+            first_fault: None,
+            fault_ends: Vec::new(),
+            holds: BTreeMap::new(),
+            transitions: BTreeMap::new(),
+            unfinished: BTreeMap::new(),
+            deferred: 0,
+            merged: 0,
+            finished: BTreeMap::new(),
+            occasions: BTreeSet::new(),
+            delivered: BTreeMap::new(),
+            duplicates: 0,
+            waiting: BTreeSet::new(),
+            embeddings_queued: 0,
+            embeddings_drained: 0,
+            embeddings_failed: 0,
+            full: 0,
+            short: 0,
+            requests: BTreeMap::new(),
+            herds: Vec::new(),
+            cloud_was_ill: false,
+        }
+    }
+
+    pub fn window(&self) -> Option<(u64, u64)> {
+        self.window
+    }
+
+    fn counts(&self, t_ms: u64) -> bool {
+        self.window.is_none_or(|(from, to)| from <= t_ms && t_ms < to)
+    }
+
+    /// `levels` has seen this entry already.
+    pub fn entry(&mut self, entry: &Entry, levels: &Levels) {
+        match &entry.what {
+            What::Engine(event) => self.engine(entry.t_ms, event, levels),
+            What::Outside(outside) => self.outside(entry.t_ms, outside),
+            What::World(World::FaultStarted { .. }) => {
+                self.first_fault.get_or_insert(entry.t_ms);
+            }
+            What::World(World::FaultEnded { .. }) => self.fault_ends.push(entry.t_ms),
+            What::World(
+                World::RunStarted { .. }
+                | World::Healed
+                | World::EngineKilled { .. }
+                | World::EngineRestarted
+                | World::RunEnded,
+            ) => {}
+        }
+    }
+
+    fn engine(&mut self, t_ms: u64, event: &Event, levels: &Levels) {
+        // What must be known from before the window.
+        if let Event::OutreachIntended { key, occasion: Some(_), .. } = event {
+            self.occasions.insert(key.clone());
+        }
+        if let Event::EmbeddingQueued { memory, .. } = event {
+            self.waiting.insert(*memory);
+        }
+        let drained = if let Event::EmbeddingEmbedded { memory } = event { self.waiting.remove(memory) } else { false };
+        if let Event::AxisChanged { axis: Axis::Cloud, to, .. } = event {
+            let healthy = levels.is_baseline(Axis::Cloud, *to);
+            if healthy && self.cloud_was_ill {
+                self.herds.push((t_ms, vec![0; 60]));
+            }
+            self.cloud_was_ill = !healthy;
+        }
+        if !self.counts(t_ms) {
+            return;
+        }
+        if let Event::CallFinished { outcome, .. } = event {
+            // A call that nothing could be asked for has no attempts to share out.
+            self.calls += u64::from(*outcome != CallOutcome::Refused);
+        }
+        if let Event::AttemptSent { call: Some(_), .. } = event {
+            self.attempts += 1;
+        }
+        if let Event::HoldStarted { axis, restarted: false, .. } = event {
+            *self.holds.entry(*axis).or_default() += 1;
+        }
+        if let Event::AxisChanged { axis, .. } = event {
+            *self.transitions.entry(*axis).or_default() += 1;
+        }
+        if let Event::DeferredQueued { id, merged, .. } = event {
+            if *merged {
+                self.merged += 1;
+            } else {
+                self.deferred += 1;
+                self.unfinished.insert(*id, t_ms);
+            }
+        }
+        if let Event::DeferredFinished { id, status, .. } = event {
+            *self.finished.entry(status.name()).or_default() += 1;
+            self.unfinished.remove(id);
+        }
+        if let Event::EmbeddingQueued { .. } = event {
+            self.embeddings_queued += 1;
+        }
+        if let Event::EmbeddingFailed { .. } = event {
+            self.embeddings_failed += 1;
+        }
+        self.embeddings_drained += u64::from(drained);
+    }
+
+    fn outside(&mut self, t_ms: u64, event: &Outside) {
+        if let Outside::ChatAnswered { class, outcome, asked_ms, .. } = event
+            && self.counts(*asked_ms)
+        {
+            let chat = self.chats.entry(class.clone()).or_default();
+            match outcome.as_str() {
+                "ok" => {
+                    chat.ok += 1;
+                    chat.latencies_ms.push(t_ms - asked_ms);
+                }
+                "deferred" => chat.deferred += 1,
+                "refused" => chat.refused += 1,
+                "truncated" => chat.truncated += 1,
+                _ => chat.failed += 1,
+            }
+        }
+        if let Outside::ProviderRequest { probe: false, .. } = event
+            && let Some((back_at, seconds)) = self.herds.last_mut()
+            && t_ms < *back_at + HERD_WINDOW_MS
+        {
+            seconds[((t_ms - *back_at) / 1_000) as usize] += 1;
+        }
+        if let Outside::ChannelRequest { key, part, status, content, .. } = event
+            && (200..300).contains(status)
+        {
+            self.delivery(t_ms, key.as_ref().unwrap_or(content), *part);
+        }
+        if !self.counts(t_ms) {
+            return;
+        }
+        if let Outside::ProviderRequest { entry, early, .. } = event {
+            *self.requests.entry(entry.as_str().to_owned()).or_default() += 1;
+            self.early += u64::from(*early);
+        }
+        if let Outside::RecallAnswered { advisory: Some(advisory), .. } = event {
+            match advisory.form {
+                AdvisoryForm::Full => self.full += 1,
+                AdvisoryForm::Short => self.short += 1,
+            }
+        }
+    }
+
+    fn delivery(&mut self, t_ms: u64, key: &str, part: u32) {
+        let before = self.delivered.insert((key.to_owned(), part), t_ms);
+        let repeatable = !self.occasions.contains(key);
+        let duplicate = before.is_some_and(|at| !repeatable || t_ms - at < REPEATABLE_AFTER.ms());
+        self.duplicates += u64::from(duplicate && self.counts(t_ms));
+    }
+
+    /// All that have a value, by name.
+    pub fn values(&self, levels: &Levels) -> BTreeMap<String, Value> {
+        let mut values = BTreeMap::new();
+        let mut put = |name: String, value: Value| {
+            assert!(known(&name) != Known::No, "the metric {name} is missing in the list of names");
+            if self.window.is_none() || known(&name) == Known::Windowed {
+                values.insert(name, value);
+            }
+        };
+        for (class, chat) in &self.chats {
+            chat.values(class, &mut put);
+        }
+        if self.calls > 0 {
+            put("attempts_per_call".into(), Value::real(self.attempts as f64 / self.calls as f64));
+        }
+        put("early_returns".into(), Value::Count(self.early));
+        put("duplicates_sent".into(), Value::Count(self.duplicates));
+        for axis in Axis::ALL {
+            let of = |counts: &BTreeMap<Axis, u64>| Value::Count(counts.get(&axis).copied().unwrap_or_default());
+            put(format!("holds.{axis}"), of(&self.holds));
+            put(format!("transitions.{axis}"), of(&self.transitions));
+            let episodes = levels.episodes(axis);
+            put(format!("episodes.{axis}"), Value::Count(episodes.len() as u64));
+            if let Some(ms) = self.detected(&episodes) {
+                put(format!("detect_s.{axis}"), Value::real(seconds(ms)));
+            }
+            if let Some(ms) = self.recovered(&episodes) {
+                put(format!("recover_s.{axis}"), Value::real(seconds(ms)));
+            }
+        }
+        for status in [
+            ItemStatus::Done,
+            ItemStatus::Expired,
+            ItemStatus::Discarded,
+            ItemStatus::Refreshed,
+            ItemStatus::Dead,
+            ItemStatus::InDoubt,
+        ] {
+            let count = self.finished.get(status.name()).copied().unwrap_or_default();
+            put(format!("deferred.{}", status.name()), Value::Count(count));
+        }
+        put("deferred.count".into(), Value::Count(self.deferred));
+        put("deferred.merged".into(), Value::Count(self.merged));
+        put("deferred.pending".into(), Value::Count(self.unfinished.len() as u64));
+        if let Some(oldest) = self.unfinished.values().min() {
+            put("deferred.oldest_s".into(), Value::real(seconds(levels.end() - oldest)));
+        }
+        put("embeddings.queued".into(), Value::Count(self.embeddings_queued));
+        put("embeddings.drained".into(), Value::Count(self.embeddings_drained));
+        put("embeddings.failed".into(), Value::Count(self.embeddings_failed));
+        put("advisories.full".into(), Value::Count(self.full));
+        put("advisories.short".into(), Value::Count(self.short));
+        for (entry, count) in &self.requests {
+            put(format!("requests.{entry}"), Value::Count(*count));
+        }
+        if let Some(index) = self.herd_index() {
+            put("herd_index".into(), Value::real(index));
+        }
+        values
+    }
+
+    /// Deferred work by what became of it; what is still there stands under `pending`.
+    pub fn ledger(&self) -> BTreeMap<String, u64> {
+        let mut ledger: BTreeMap<String, u64> =
+            self.finished.iter().map(|(status, count)| ((*status).to_owned(), *count)).collect();
+        ledger.insert("deferred".into(), self.deferred);
+        if !self.unfinished.is_empty() {
+            ledger.insert("pending".into(), self.unfinished.len() as u64);
+        }
+        ledger
+    }
+
+    fn detected(&self, episodes: &[(u64, Option<u64>)]) -> Option<u64> {
+        let fault = self.first_fault?;
+        episodes.iter().map(|(start, _)| *start).find(|start| *start >= fault).map(|start| start - fault)
+    }
+
+    fn recovered(&self, episodes: &[(u64, Option<u64>)]) -> Option<u64> {
+        episodes
+            .iter()
+            .filter_map(|(start, end)| {
+                let end = (*end)?;
+                let healed = self.fault_ends.iter().filter(|at| *start <= **at && **at <= end).max()?;
+                Some(end - healed)
+            })
+            .max()
+    }
+
+    fn herd_index(&self) -> Option<f64> {
+        self.herds
+            .iter()
+            .filter_map(|(_, per_second)| {
+                let peak = *per_second.iter().max()?;
+                let all: u64 = per_second.iter().sum();
+                (all > 0).then(|| peak as f64 / (all as f64 / per_second.len() as f64))
+            })
+            .max_by(f64::total_cmp)
+    }
+}
+
+impl Chat {
+    fn values(&self, class: &str, put: &mut impl FnMut(String, Value)) {
+        let failed = self.failed + self.refused + self.truncated;
+        let count = self.ok + self.deferred + failed;
+        for (what, value) in [
+            ("count", count),
+            ("ok", self.ok),
+            ("deferred", self.deferred),
+            ("failed", failed),
+            ("refused", self.refused),
+            ("truncated", self.truncated),
+        ] {
+            put(format!("chat.{class}.{what}"), Value::Count(value));
+        }
+        if count > 0 {
+            put(format!("chat.{class}.ok_ratio"), Value::real(self.ok as f64 / count as f64));
+        }
+        let mut sorted = self.latencies_ms.clone();
+        sorted.sort_unstable();
+        for (what, percent) in [("p50_ms", 50), ("p99_ms", 99)] {
+            if let Some(value) = percentile(&sorted, percent) {
+                put(format!("chat.{class}.{what}"), Value::Count(value));
+            }
+        }
+    }
+}
+
+/// The smallest sample that at least `percent` of all samples do not exceed.
+fn percentile(sorted: &[u64], percent: usize) -> Option<u64> {
+    let rank = (sorted.len() * percent).div_ceil(100);
+    sorted.get(rank.max(1) - 1).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::levels::tests::{changed, started};
+    use super::*;
+    use squall::base::{AxisLevels, EntryName, Level, Rules};
+
+    fn run(window: Option<(u64, u64)>, entries: &[Entry]) -> BTreeMap<String, Value> {
+        let (mut levels, mut metrics) = (Levels::default(), Metrics::new(window));
+        for entry in entries {
+            levels.entry(entry);
+            metrics.entry(entry, &levels);
+        }
+        metrics.values(&levels)
+    }
+
+    fn chat(asked_ms: u64, t_ms: u64, outcome: &str) -> Entry {
+        let event = Outside::ChatAnswered {
+            load: 0,
+            client: "c".into(),
+            class: "foreground".into(),
+            status: 200,
+            outcome: outcome.into(),
+            asked_ms,
+            retry_after_ms: None,
+        };
+        Entry { n: 0, t_ms, what: What::Outside(event) }
+    }
+
+    fn fault(t_ms: u64, starts: bool) -> Entry {
+        let (line, kind, target) = (1, "errors".into(), vec![]);
+        let event =
+            if starts { World::FaultStarted { line, kind, target } } else { World::FaultEnded { line, kind, target } };
+        Entry { n: 0, t_ms, what: What::World(event) }
+    }
+
+    #[test]
+    fn a_call_is_ok_or_deferred_or_failed_and_a_window_takes_it_when_it_was_asked() {
+        let entries = [chat(0, 900, "ok"), chat(1_000, 9_000, "ok"), chat(2_000, 2_100, "refused")];
+        let all = run(None, &entries);
+        assert_eq!(all["chat.foreground.count"], Value::Count(3));
+        assert_eq!(all["chat.foreground.failed"], Value::Count(1));
+        assert_eq!(all["chat.foreground.ok_ratio"], Value::real(2.0 / 3.0));
+        assert_eq!(all["chat.foreground.p50_ms"], Value::Count(900));
+        assert_eq!(all["chat.foreground.p99_ms"], Value::Count(8_000));
+        let part = run(Some((1_000, 2_000)), &entries);
+        assert_eq!(part["chat.foreground.count"], Value::Count(1));
+        assert!(!part.contains_key("episodes.cloud"), "an episode may begin before the window");
+    }
+
+    #[test]
+    fn nothing_to_measure_is_no_value_and_not_a_perfect_one() {
+        let none = run(None, &[]);
+        assert!(!none.contains_key("chat.foreground.ok_ratio") && !none.contains_key("recover_s.cloud"));
+    }
+
+    #[test]
+    fn recovery_counts_from_the_end_of_the_fault_inside_the_episode() {
+        let values = run(
+            None,
+            &[
+                started(0, AxisLevels::NORMAL, Rules::default()),
+                fault(1_000, true),
+                changed(4_000, Axis::Cloud, Level::Normal, Level::Offline),
+                fault(60_000, false),
+                changed(85_000, Axis::Cloud, Level::Offline, Level::Normal),
+            ],
+        );
+        assert_eq!(values["detect_s.cloud"], Value::real(3.0));
+        assert_eq!(values["recover_s.cloud"], Value::real(25.0));
+        assert_eq!(values["episodes.cloud"], Value::Count(1));
+    }
+
+    #[test]
+    fn the_same_message_twice_is_a_duplicate_unless_a_day_lies_between_and_it_has_no_occasion() {
+        let sent = |t_ms| {
+            let event = Outside::ChannelRequest {
+                channel: "chat".into(),
+                key: Some("k".into()),
+                recipient: "ann".into(),
+                purpose: "news".into(),
+                part: 0,
+                status: 200,
+                content: "c".into(),
+            };
+            Entry { n: 0, t_ms, what: What::Outside(event) }
+        };
+        let day = 86_400_000;
+        assert_eq!(run(None, &[sent(0), sent(day - 1)])["duplicates_sent"], Value::Count(1));
+        assert_eq!(run(None, &[sent(0), sent(day)])["duplicates_sent"], Value::Count(0));
+        let intended = Event::OutreachIntended {
+            key: "k".into(),
+            recipient: "ann".into(),
+            purpose: "news".into(),
+            occasion: Some("monday".into()),
+        };
+        let intended = Entry { n: 0, t_ms: 0, what: What::Engine(intended) };
+        assert_eq!(run(None, &[intended, sent(0), sent(day)])["duplicates_sent"], Value::Count(1));
+    }
+
+    #[test]
+    fn a_herd_is_the_busiest_second_over_the_mean_one_after_the_recovery() {
+        let asked = |t_ms| {
+            let entry = EntryName::new("a");
+            let event = Outside::ProviderRequest { entry, probe: false, early: false, request: None, stream: false };
+            Entry { n: 0, t_ms, what: What::Outside(event) }
+        };
+        let values = run(
+            None,
+            &[
+                changed(1, Axis::Cloud, Level::Normal, Level::Offline),
+                changed(10_000, Axis::Cloud, Level::Offline, Level::Normal),
+                asked(10_100),
+                asked(10_200),
+                asked(30_000),
+                asked(70_000),
+            ],
+        );
+        assert_eq!(values["herd_index"], Value::real(2.0 / (3.0 / 60.0)));
+    }
+
+    #[test]
+    fn a_misspelled_metric_is_not_known() {
+        assert_eq!(known("chat.foreground.okratio"), Known::No);
+        assert_eq!(known("requests.openai/gpt-4"), Known::Windowed);
+        assert_eq!(known("requests."), Known::No);
+        assert_eq!(known("recover_s.cloud"), Known::WholeRun);
+    }
+}

@@ -1,0 +1,117 @@
+//! Whom a fault hits: words and names become [`Target`]s, or complaints.
+//!
+//! **Source:** scenario.md (`target`).
+
+use super::fault_keys::{BODIES, Group};
+use super::surroundings::Surroundings;
+use super::types::{ServerApi, Target};
+use squall::base::rules::{ChainUse, ProviderRule};
+use squall::config::entries::find_entry;
+use squall::config::{At, Complaint, Problems};
+
+/// What a fault of some kind can be aimed at.
+pub struct Aim<'k> {
+    pub kind: &'k str,
+    pub group: Group,
+    /// Of a fault of kind garbage.
+    pub body: Option<&'k str>,
+}
+
+/// Words that stand for parts of the world that no fault can hit yet.
+const UNSUPPORTED: [&str; 4] = ["webhook", "disk", "engine", "clock"];
+
+/// Kinds of answers that a channel's server can give too.
+const CHANNEL_KINDS: [&str; 3] = ["errors", "hang", "slow"];
+
+pub fn read_targets(targets: &[At<&str>], aim: &Aim, around: &Surroundings, problems: &mut Problems) -> Vec<Target> {
+    targets.iter().filter_map(|target| read_target(target, aim, around, problems)).collect()
+}
+
+fn read_target(target: &At<&str>, aim: &Aim, around: &Surroundings, problems: &mut Problems) -> Option<Target> {
+    let text = target.value;
+    let absent = |problems: &mut Problems, message: String| {
+        problems.add_absent(target.span.clone(), Complaint::new(message));
+        None
+    };
+    if UNSUPPORTED.contains(&text) {
+        let known_as_server = around.providers.iter().any(|provider| provider.name == text);
+        if !known_as_server {
+            let message = format!("target {text:?} is not supported yet");
+            problems.add(target.span.clone(), Complaint::new(message));
+        }
+        return None;
+    }
+    let embeds = |provider: &ProviderRule| is_in_chain(around, ChainUse::Embedding, provider);
+    let for_embeddings = aim.body.is_some_and(|body| BODIES[3..].contains(&body));
+    let no_vectors =
+        |text: &str| format!("body {:?} is for embeddings, and {text:?} gives none", aim.body.unwrap_or_default());
+    match text {
+        "llm" if for_embeddings => absent(problems, no_vectors(text)),
+        "llm" if !around.rules.chains.iter().any(|chain| chain.use_ == ChainUse::Chat) => {
+            absent(problems, "\"llm\" hits nobody: there is no chat chain".into())
+        }
+        "llm" => Some(Target::Llm),
+        "embedding" if !around.rules.chains.iter().any(|chain| chain.use_ == ChainUse::Embedding) => {
+            absent(problems, "\"embedding\" hits nobody: there is no embedding chain".into())
+        }
+        "embedding" => Some(Target::Embedding),
+        "internet" if around.channels.is_empty() && around.providers.iter().all(|provider| provider.local) => {
+            absent(problems, "\"internet\" hits nobody: there is no channel, and every provider is local".into())
+        }
+        "internet" => Some(Target::Internet),
+        _ if around.channels.iter().any(|channel| channel.name == text) => {
+            let able = aim.group == Group::Network || CHANNEL_KINDS.contains(&aim.kind);
+            if !able {
+                let message = format!("a channel can't have a fault of kind {:?}", aim.kind);
+                let help = format!("channels have network faults, {}", CHANNEL_KINDS.join(", "));
+                problems.add(target.span.clone(), Complaint::new(message).help(help));
+                return None;
+            }
+            Some(Target::Channel(text.to_owned()))
+        }
+        _ => {
+            // A server that is no provider of the engine was complained about where it stands.
+            if around.providers.iter().any(|provider| provider.name == text && is_no_provider(provider.api)) {
+                return None;
+            }
+            let (provider, model) = match text.contains('/') {
+                true => find_entry(text, &around.rules.providers, &target.span, problems)?,
+                false => (find_server(target, around, problems)?, None),
+            };
+            if for_embeddings && !embeds(provider) {
+                return absent(problems, no_vectors(&provider.name));
+            }
+            let Some(model) = model else { return Some(Target::Provider(provider.name.clone())) };
+            if aim.group == Group::Network {
+                let message = format!("a fault of kind {:?} hits a whole host, not one model", aim.kind);
+                let help = format!("write {:?}", provider.name);
+                problems.add(target.span.clone(), Complaint::new(message).help(help));
+                return None;
+            }
+            Some(Target::Model { provider: provider.name.clone(), model: model.to_owned() })
+        }
+    }
+}
+
+fn find_server<'a>(target: &At<&str>, around: &'a Surroundings, problems: &mut Problems) -> Option<&'a ProviderRule> {
+    let found = around.rules.providers.iter().find(|provider| provider.name == target.value);
+    if found.is_none() {
+        let providers = around.providers.iter().map(|provider| provider.name.as_str());
+        let channels = around.channels.iter().map(|channel| channel.name.as_str());
+        let names = providers.chain(channels).chain(["llm", "embedding", "internet"]);
+        problems.add_absent(target.span.clone(), Complaint::unknown("target", target.value, names));
+    }
+    found
+}
+
+fn is_no_provider(api: ServerApi) -> bool {
+    match api {
+        ServerApi::Webhook | ServerApi::ClaudeCode => true,
+        ServerApi::Openai | ServerApi::Anthropic | ServerApi::Mistral | ServerApi::Ollama | ServerApi::Qdrant => false,
+    }
+}
+
+fn is_in_chain(around: &Surroundings, use_: ChainUse, provider: &ProviderRule) -> bool {
+    let chains = around.rules.chains.iter().filter(|chain| chain.use_ == use_);
+    chains.flat_map(|chain| around.rules.entries(chain)).any(|entry| entry.provider() == provider.name)
+}

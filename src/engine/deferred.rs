@@ -1,0 +1,439 @@
+//! The deferred-work queue at work: taking in, claiming in order, running, giving back.
+//!
+//! One consumer, at most `queue.parallel` items in flight, whenever the applied levels serve what an item depends on.
+//! It sleeps until something may have changed: an item came in or back, a level moved, a scheduled time came.
+//! **Source:** engine.md 4 (consumers). DRAIN-1, LEASE-1, STALE-1.
+
+use super::Engine;
+use super::api::{Deferral, EngineError, Message as OutreachMessage};
+use super::call::Walked;
+use super::outreach::{self, Delivery};
+use crate::axis::shed;
+use crate::base::work::priority;
+use crate::base::{Axis, AxisLevels, CallClass, CallOutcome, ItemStatus, MonoTime, Span};
+use crate::event::Event;
+use crate::queue::{self as rules, Asked, Consumer, DeferError};
+use crate::store::StoreError;
+use crate::store::queue::{self, AxisSet, Claimed, NewItem, Queued, Swept};
+use crate::wire::Request;
+use crate::wire::request::{ChatRequest, Message, Role};
+use serde::{Deserialize, Serialize};
+use std::cell::Cell;
+use std::rc::Rc;
+use tokio::task::spawn_local;
+
+/// How long a caller's idempotency key is remembered.
+const KEY_FOR: Span = Span::from_hours(24);
+
+/// Shortest rest of an item that was refused.
+const REST_MIN: Span = Span::from_secs(1);
+
+/// What a work type for a chat chain carries.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct LlmPayload {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    chain: Option<String>,
+    /// One user message; or `messages`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    content: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    messages: Vec<Message>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    system: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    max_tokens: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    temperature: Option<f64>,
+}
+
+impl LlmPayload {
+    pub fn of(chain: String, request: &ChatRequest) -> LlmPayload {
+        LlmPayload {
+            chain: Some(chain),
+            content: None,
+            messages: request.messages.clone(),
+            system: request.system.clone(),
+            max_tokens: Some(request.max_tokens),
+            temperature: request.temperature,
+        }
+    }
+
+    fn request(&self) -> ChatRequest {
+        let mut messages = self.messages.clone();
+        messages.extend(self.content.iter().map(|content| Message { role: Role::User, content: content.clone() }));
+        ChatRequest {
+            system: self.system.clone(),
+            messages,
+            max_tokens: self.max_tokens.unwrap_or(1024),
+            stream: false,
+            temperature: self.temperature,
+        }
+    }
+}
+
+/// How one run of an item ended.
+enum Ran {
+    Done,
+    /// The effect may have happened; it is not tried again.
+    InDoubt,
+    /// Not its own fault: it waits, and the run does not count.
+    Refused {
+        earliest: Option<MonoTime>,
+        why: String,
+    },
+    /// Its own fault: the run counts.
+    Failed {
+        why: String,
+    },
+    /// It can never work.
+    Hopeless {
+        why: String,
+    },
+}
+
+impl Engine {
+    /// Takes work in.
+    ///
+    /// **Errors:** an illegal value, a payload its consumer can't run, or a disk that does not store; nothing was taken in.
+    pub fn defer(&self, deferral: Deferral) -> Result<Queued, EngineError> {
+        let admitted = rules::admit(&Asked {
+            work_type: &deferral.work_type,
+            priority: deferral.priority,
+            policy: &deferral.policy,
+            ttl: deferral.ttl.as_deref(),
+            depends_on: deferral.depends_on.as_deref(),
+        })?;
+        self.check_payload(admitted.work, &deferral.payload)?;
+        let now = self.now();
+        let item = NewItem {
+            work_type: admitted.work.name.to_owned(),
+            call_site: "defer".to_owned(),
+            priority: admitted.priority,
+            payload: deferral.payload,
+            depends_on: AxisSet::of(&admitted.depends_on),
+            policy: admitted.policy,
+            ttl: admitted.ttl,
+            reason: deferral.reason,
+            not_before: MonoTime::ZERO,
+            expires_at: rules::expires_at(admitted.policy, admitted.ttl, self.0.rules.queue.discard_after, now),
+            attempts_max: self.0.rules.queue.attempts_max,
+        };
+        self.enqueue(item, deferral.key.as_deref())
+    }
+
+    /// What can't be run is refused on entry, not found out in the middle of the night.
+    fn check_payload(&self, work: &'static rules::WorkType, payload: &str) -> Result<(), EngineError> {
+        let bad = |why: String| EngineError::Payload { work_type: work.name, why };
+        match work.consumer {
+            Consumer::Llm => {
+                let payload: LlmPayload = serde_json::from_str(payload).map_err(|error| bad(error.to_string()))?;
+                if payload.request().messages.is_empty() {
+                    return Err(bad("it needs content or messages".to_owned()));
+                }
+                self.chain(crate::base::rules::ChainUse::Chat, payload.chain.as_deref()).map(|_| ())
+            }
+            Consumer::Outreach => {
+                let message: OutreachMessage = serde_json::from_str(payload).map_err(|error| bad(error.to_string()))?;
+                self.check_message(&message)
+            }
+        }
+    }
+
+    /// Stores an item and says so. A key that was seen in the last 24 h gives the item it led to.
+    pub(super) fn enqueue(&self, item: NewItem, key: Option<&str>) -> Result<Queued, EngineError> {
+        let wall = self.0.ports.clock.wall();
+        self.0
+            .commit(|tx, now, events| {
+                let seen_after = MonoTime(now.ms().saturating_sub(KEY_FOR.ms()));
+                if let Some(key) = key
+                    && let Some(id) = queue::seen_key(tx, key, seen_after)?
+                {
+                    return Ok(Queued { id, merged: true });
+                }
+                let queued = queue::insert(tx, &item, now, wall)?;
+                if let Some(key) = key {
+                    queue::remember_key(tx, key, queued.id, now, seen_after)?;
+                }
+                events.push(Event::DeferredQueued {
+                    id: queued.id,
+                    work_type: item.work_type.clone(),
+                    priority: item.priority,
+                    policy: item.policy,
+                    depends_on: item.depends_on.axes(),
+                    merged: queued.merged,
+                    reason: item.reason.clone(),
+                    ttl_ms: item.ttl.map(Span::ms),
+                    not_before_ms: (item.not_before > now).then_some(item.not_before.ms()),
+                });
+                Ok(queued)
+            })
+            .inspect(|_| self.0.wake.queue.notify_one())
+            .map_err(EngineError::NotStored)
+    }
+
+    pub(super) fn spawn_consumer(&self) {
+        spawn_local(self.clone().consume());
+    }
+
+    async fn consume(self) {
+        let in_flight = Rc::new(Cell::new(0u32));
+        loop {
+            while in_flight.get() < self.0.rules.queue.parallel {
+                match self.claim_next() {
+                    Ok(Some(claimed)) => {
+                        in_flight.set(in_flight.get() + 1);
+                        let (engine, in_flight) = (self.clone(), in_flight.clone());
+                        spawn_local(async move {
+                            engine.run(claimed).await;
+                            in_flight.set(in_flight.get() - 1);
+                            engine.0.wake.queue.notify_one();
+                        });
+                    }
+                    Ok(None) => break,
+                    Err(_) => {
+                        // Told by `commit`; the disk gets a moment before the next try.
+                        self.0.ports.clock.sleep_until(self.now() + REST_MIN).await;
+                    }
+                }
+            }
+            // With every place taken, what is due can't be claimed: it is looked for again when a place comes free.
+            let full = in_flight.get() >= self.0.rules.queue.parallel;
+            let next = if full { None } else { self.next_queue_time() };
+            self.sleep_or(next, &self.0.wake.queue).await;
+        }
+    }
+
+    /// When a scheduled item becomes due or the next sweep of stale ones is.
+    fn next_queue_time(&self) -> Option<MonoTime> {
+        let store = self.0.store.borrow();
+        let scheduled = queue::next_scheduled(store.reader()).ok().flatten();
+        let every = self.0.rules.queue.sweep_every.ms();
+        // Sweeps stand on a grid, so that one finds all that became stale since the last.
+        let sweep = queue::next_expiry(store.reader())
+            .ok()
+            .flatten()
+            .map(|at| MonoTime(at.ms().div_ceil(every).saturating_mul(every)));
+        scheduled.into_iter().chain(sweep).min()
+    }
+
+    /// Ends what is stale, promotes what is due, and leases the first item that may run.
+    fn claim_next(&self) -> Result<Option<Claimed>, StoreError> {
+        let now = self.now();
+        let (nothing_waits, levels) = {
+            let core = self.0.core.borrow();
+            let count = |status| core.counts.get(&status).copied().unwrap_or(0);
+            (count(ItemStatus::Pending) + count(ItemStatus::Scheduled) == 0, core.levels())
+        };
+        if nothing_waits {
+            return Ok(None);
+        }
+        let runnable = runnable(&levels);
+        let owner = self.0.store.borrow().incarnation;
+        let lease_until = now + self.0.rules.queue.lease;
+        self.0.commit(|tx, now, events| {
+            for id in queue::promote(tx, now)? {
+                events.push(Event::DeferredReady { id });
+            }
+            for Swept { id, was, status } in queue::sweep_stale(tx, now)? {
+                let reason = "older than its policy allows".to_owned();
+                events.push(Event::DeferredFinished { id, status, was, reason });
+            }
+            let claimed = queue::claim(tx, &runnable, owner, lease_until)?;
+            if let Some(claimed) = &claimed {
+                events.push(Event::DeferredRun {
+                    id: claimed.id,
+                    work_type: claimed.work_type.clone(),
+                    priority: claimed.priority,
+                    token: claimed.token,
+                });
+            }
+            Ok(claimed)
+        })
+    }
+
+    /// Runs a leased item, keeping its lease alive, and stores what came of it.
+    async fn run(&self, claimed: Claimed) {
+        let work = async {
+            if !claimed.intact {
+                return Ran::Hopeless { why: "the stored row is damaged".to_owned() };
+            }
+            self.perform(&claimed).await
+        };
+        tokio::pin!(work);
+        let ran = loop {
+            let renew_at = self.now() + Span::from_ms(self.0.rules.queue.lease.ms() / 3);
+            tokio::select! {
+                biased;
+                ran = &mut work => break ran,
+                () = self.0.ports.clock.sleep_until(renew_at) => {
+                    let until = self.now() + self.0.rules.queue.lease;
+                    // A failure is told by `commit`; the lease has two more chances.
+                    let _ = self.0.commit(|tx, _, _| queue::renew(tx, claimed.id, claimed.token, until));
+                }
+            }
+        };
+        self.conclude_item(&claimed, ran).await;
+    }
+
+    async fn perform(&self, claimed: &Claimed) -> Ran {
+        let Some(work) = rules::work_type(&claimed.work_type) else {
+            let known = String::new();
+            let given = claimed.work_type.clone();
+            return Ran::Hopeless { why: DeferError::UnknownWorkType { given, known }.to_string() };
+        };
+        match work.consumer {
+            Consumer::Llm => {
+                let payload: LlmPayload = match serde_json::from_str(&claimed.payload) {
+                    Ok(payload) => payload,
+                    Err(error) => return Ran::Hopeless { why: error.to_string() },
+                };
+                let chain = match self.chain(crate::base::rules::ChainUse::Chat, payload.chain.as_deref()) {
+                    Ok(chain) => chain.clone(),
+                    Err(error) => return Ran::Hopeless { why: error.to_string() },
+                };
+                let request = Request::Chat(payload.request());
+                match self.walk(&chain, CallClass::Background, &request).await {
+                    Walked::Answered { .. } | Walked::Streaming { .. } => Ran::Done,
+                    Walked::Unavailable { outcome: CallOutcome::Refused, earliest, error, .. } => {
+                        Ran::Refused { earliest, why: error }
+                    }
+                    Walked::Unavailable { call, earliest, error, .. } => {
+                        if self.0.core.borrow().poisoned.contains(&call) {
+                            return Ran::Failed { why: error };
+                        }
+                        Ran::Refused { earliest, why: error }
+                    }
+                    Walked::Rejected { error, .. } => Ran::Failed { why: error },
+                }
+            }
+            Consumer::Outreach => {
+                let message: OutreachMessage = match serde_json::from_str(&claimed.payload) {
+                    Ok(message) => message,
+                    Err(error) => return Ran::Hopeless { why: error.to_string() },
+                };
+                let key = outreach::key(&message);
+                match self.deliver(&message, &key).await {
+                    Ok(Delivery::Sent | Delivery::Duplicate | Delivery::Outdated) => Ran::Done,
+                    Ok(Delivery::InDoubt) => Ran::InDoubt,
+                    Ok(Delivery::NotSent { why }) => Ran::Refused { earliest: None, why },
+                    Err(EngineError::NotStored(error)) => Ran::Refused { earliest: None, why: error.to_string() },
+                    Err(error) => Ran::Hopeless { why: error.to_string() },
+                }
+            }
+        }
+    }
+
+    /// Stores the end of a run, trying until the disk takes it: a finished effect must not be forgotten.
+    async fn conclude_item(&self, claimed: &Claimed, ran: Ran) {
+        loop {
+            match self.store_end(claimed, &ran) {
+                Ok(()) => return,
+                Err(_) => self.0.ports.clock.sleep_until(self.now() + REST_MIN).await,
+            }
+        }
+    }
+
+    fn store_end(&self, claimed: &Claimed, ran: &Ran) -> Result<(), StoreError> {
+        let rests = self.0.core.borrow_mut().rests.get(&claimed.id).copied().unwrap_or(0) + 1;
+        let attempts = claimed.attempts;
+        let llm = rules::work_type(&claimed.work_type).is_some_and(|work| work.consumer == Consumer::Llm);
+        let (id, token) = (claimed.id, claimed.token);
+        let released = self.0.commit(|tx, now, events| {
+            let finish = |status, attempts, why: Option<&str>, events: &mut Vec<Event>| {
+                let kept = queue::finish(tx, id, token, status, attempts, now, why)?;
+                if kept {
+                    let reason = why.unwrap_or_default().to_owned();
+                    events.push(Event::DeferredFinished {
+                        id,
+                        status,
+                        was: ItemStatus::Leased,
+                        reason: reason.clone(),
+                    });
+                    if status == ItemStatus::Dead {
+                        events.push(Event::DeadAdded { id, llm, reason });
+                    }
+                } else {
+                    events.push(Event::LeaseLost { id });
+                }
+                Ok(false)
+            };
+            let release = |attempts, not_before: MonoTime, why: &str, events: &mut Vec<Event>| {
+                let kept = queue::release(tx, id, token, attempts, not_before, now, why)?;
+                events.push(if kept {
+                    let not_before_ms = (not_before > now).then_some(not_before.ms());
+                    Event::DeferredReleased { id, not_before_ms, attempts, reason: why.to_owned() }
+                } else {
+                    Event::LeaseLost { id }
+                });
+                Ok(true)
+            };
+            match ran {
+                Ran::Done => finish(ItemStatus::Done, attempts, None, events),
+                Ran::InDoubt => {
+                    finish(ItemStatus::InDoubt, attempts, Some("nobody can say whether it arrived"), events)
+                }
+                Ran::Hopeless { why } => finish(ItemStatus::Dead, attempts, Some(why), events),
+                Ran::Failed { why } if attempts + 1 >= claimed.attempts_max => {
+                    finish(ItemStatus::Dead, attempts + 1, Some(why), events)
+                }
+                Ran::Failed { why } => release(attempts + 1, now + rules::rest_after_failure(rests), why, events),
+                Ran::Refused { earliest, why } => {
+                    let rest = now + REST_MIN;
+                    let not_before = match earliest {
+                        Some(at) => rest.max(*at),
+                        None => now + rules::rest_after_failure(rests),
+                    };
+                    release(attempts, not_before, why, events)
+                }
+            }
+        })?;
+        let mut core = self.0.core.borrow_mut();
+        if released {
+            core.rests.insert(id, rests);
+        } else {
+            core.rests.remove(&id);
+            drop(core);
+            self.0.decide(|core, now| core.measure(now));
+        }
+        Ok(())
+    }
+}
+
+/// Which sets of axes may run now, each with the worst priority that is not shed.
+fn runnable(levels: &AxisLevels) -> Vec<(AxisSet, u8)> {
+    let mut sets = Vec::new();
+    for set in AxisSet::all() {
+        let axes: Vec<Axis> = set.axes();
+        // Whether an item is served falls with its priority number: the last one served bounds the claim.
+        let served = (priority::MIN..=priority::MAX).rev().find(|p| shed::item_served(levels, &axes, *p, false));
+        sets.extend(served.map(|priority_max| (set, priority_max)));
+    }
+    sets
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::Level;
+
+    #[test]
+    fn an_axis_that_does_not_serve_takes_its_sets_out_and_a_level_bounds_the_priority() {
+        let all = runnable(&AxisLevels::NORMAL);
+        assert_eq!(all.len(), 16);
+        assert!(all.iter().all(|(_, priority_max)| *priority_max == 100));
+        let levels = AxisLevels { cloud: Level::Reduced, memory: Level::Down, ..AxisLevels::NORMAL };
+        let some = runnable(&levels);
+        assert!(some.iter().all(|(set, _)| !set.contains(Axis::Memory)));
+        let of = |axes: &[Axis]| some.iter().find(|(set, _)| *set == AxisSet::of(axes)).map(|(_, max)| *max);
+        assert_eq!(of(&[Axis::Cloud]), Some(69));
+        assert_eq!(of(&[]), Some(100));
+        assert_eq!(of(&[Axis::Embedding]), Some(100));
+    }
+
+    #[test]
+    fn a_policy_without_a_producer_is_refused() {
+        let refused = rules::admit(&Asked { work_type: "surplus", policy: "refresh", ..Asked::default() });
+        assert!(matches!(refused, Err(DeferError::NoProducer { .. })));
+    }
+}

@@ -6,7 +6,10 @@
 //! **Units:** `*_ms` moments are [`MonoTime`](crate::base::MonoTime) milliseconds; `hint_ms` is a length in milliseconds.
 //! **Source:** engine.md 11, events.md.
 
-use crate::base::{Axis, AxisLevels, CallClass, CallOutcome, EntryName, ItemStatus, Level, Outcome, Policy, Rules};
+use crate::base::{
+    Axis, AxisLevels, CallClass, CallOutcome, EntryName, ItemStatus, Level, Outcome, Policy, Rules, SessionClass,
+    SessionOutcome,
+};
 use serde::{Deserialize, Serialize};
 
 /// Version of the vocabulary.
@@ -208,6 +211,30 @@ pub enum Event {
     #[serde(rename = "dead.added")]
     DeadAdded { id: u64, llm: bool, reason: String },
 
+    /// A session wants a slot. Its number names it from here to its end, across restarts.
+    #[serde(rename = "session.asked")]
+    SessionAsked { session: u64, class: SessionClass },
+    /// It waits as this deferred item; `reason` says for what.
+    #[serde(rename = "session.deferred")]
+    SessionDeferred { session: u64, class: SessionClass, item: u64, reason: String },
+    /// Whoever waits for a deferred session came (back) or is gone: without one its item blocks nobody.
+    #[serde(rename = "session.waiter")]
+    SessionWaiter { session: u64, present: bool },
+    /// It holds a slot from now on. `trial`: let in alone, to find out whether a limit or UNAVAILABLE is over.
+    /// `item`: as what it waited.
+    #[serde(rename = "session.started")]
+    SessionStarted { session: u64, class: SessionClass, trial: bool, item: Option<u64> },
+    /// It ended without a limit, or runs for 60 s without one: evidence that sessions work.
+    #[serde(rename = "session.answered")]
+    SessionAnswered { session: u64 },
+    /// Its slot is free.
+    #[serde(rename = "session.ended")]
+    SessionEnded { session: u64, outcome: SessionOutcome },
+    /// A limit was stated. `window` as the statement named it; `resets_in_ms` if it said so; `until_ms`: when, by what is
+    /// known now, the limit of this window is over (our own back-off without a stated reset).
+    #[serde(rename = "session.limited")]
+    SessionLimited { session: u64, window: String, resets_in_ms: Option<u64>, until_ms: u64 },
+
     #[serde(rename = "outreach.intended")]
     OutreachIntended { key: String, recipient: String, purpose: String, occasion: Option<String> },
     #[serde(rename = "outreach.sent")]
@@ -296,6 +323,13 @@ impl Event {
             Event::EmbeddingEmbedded { .. } => "embedding.embedded",
             Event::EmbeddingFailed { .. } => "embedding.failed",
             Event::DeadAdded { .. } => "dead.added",
+            Event::SessionAsked { .. } => "session.asked",
+            Event::SessionDeferred { .. } => "session.deferred",
+            Event::SessionWaiter { .. } => "session.waiter",
+            Event::SessionStarted { .. } => "session.started",
+            Event::SessionAnswered { .. } => "session.answered",
+            Event::SessionEnded { .. } => "session.ended",
+            Event::SessionLimited { .. } => "session.limited",
             Event::OutreachIntended { .. } => "outreach.intended",
             Event::OutreachSent { .. } => "outreach.sent",
             Event::OutreachRecorded { .. } => "outreach.recorded",

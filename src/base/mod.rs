@@ -14,4 +14,4 @@ pub use name::EntryName;
 pub use outcome::{CallOutcome, Outcome};
 pub use rules::Rules;
 pub use time::{MonoTime, Span, WallTime};
-pub use work::{CallClass, ItemStatus, Policy};
+pub use work::{CallClass, ItemStatus, Policy, SessionClass, SessionOutcome};

@@ -11,6 +11,50 @@ pub enum CallClass {
     Background,
 }
 
+/// What a Claude Code session is for: who may be refused one, and in which order they wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SessionClass {
+    Foreground,
+    Reflection,
+    Background,
+}
+
+impl SessionClass {
+    pub const ALL: [SessionClass; 3] = [SessionClass::Foreground, SessionClass::Reflection, SessionClass::Background];
+    pub const fn name(self) -> &'static str {
+        match self {
+            SessionClass::Foreground => "foreground",
+            SessionClass::Reflection => "reflection",
+            SessionClass::Background => "background",
+        }
+    }
+    /// As what a refused one waits.
+    pub const fn priority(self) -> u8 {
+        match self {
+            SessionClass::Foreground => priority::FOREGROUND,
+            SessionClass::Reflection => priority::REFLECTION,
+            SessionClass::Background => priority::SCHEDULED,
+        }
+    }
+}
+
+/// How a session ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SessionOutcome {
+    /// Exit code 0.
+    Done,
+    /// Another exit code, no limit.
+    Failed,
+    /// A limit ended it: no failed attempt.
+    Limited,
+    /// The command could not be started, or was refused at sign-in.
+    NotStarted,
+    /// Nobody reported for longer than its lease: the slot was reclaimed.
+    Lost,
+}
+
 /// Priorities of deferred work, smaller first. Any whole number in 10..=100 is allowed; these have names.
 pub mod priority {
     pub const FOREGROUND: u8 = 10;

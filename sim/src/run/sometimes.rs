@@ -126,7 +126,14 @@ impl Sometimes {
             Event::LeaseLost { .. } => self.reached("lease_lost"),
             Event::OutreachInDoubt { .. } => self.reached("in_doubt"),
             Event::OutreachDuplicate { .. } => self.reached("duplicate_stopped"),
+            Event::SessionDeferred { .. } => self.reached("session_deferred"),
             Event::AttemptSent { .. }
+            | Event::SessionAsked { .. }
+            | Event::SessionWaiter { .. }
+            | Event::SessionStarted { .. }
+            | Event::SessionAnswered { .. }
+            | Event::SessionEnded { .. }
+            | Event::SessionLimited { .. }
             | Event::DeferredReady { .. }
             | Event::DeferredQueued { merged: false, .. }
             | Event::EngineStarted { .. }

@@ -16,6 +16,6 @@ impl Notify for ProcessNotify {
 
     fn line(&self, text: &str) {
         // `eprintln!` panics when stderr is gone (a closed terminal, a full disk behind it); the engine goes on.
-        let _ = writeln!(std::io::stderr(), "squall: {text}");
+        let _ = writeln!(std::io::stderr(), "{text}");
     }
 }

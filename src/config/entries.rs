@@ -43,7 +43,7 @@ pub const PROVIDER_KEYS: Keys = &[&[
             pattern: "^https?://[^?#]*[^/?#]$",
             check: check_base_url,
         },
-        "Where it answers; paths are appended.",
+        "Where it answers; paths are appended, a `/v1` at its end is one of theirs.",
     ),
     Key::optional("key_env", Shape::FreeText, "", "The environment variable that holds its key; empty: none is sent."),
     Key::optional("models", MODELS, "[]", "Its models, each with a breaker of its own."),
@@ -90,6 +90,11 @@ fn check_model(text: &str) -> Result<(), Complaint> {
     }
 }
 
+/// Every dialect's paths begin with their version, and most documents of compatible servers give it with the address.
+fn without_version(base_url: &str) -> &str {
+    base_url.strip_suffix("/v1").unwrap_or(base_url)
+}
+
 /// A chain and where its parts stand.
 pub struct ReadChain {
     pub rule: ChainRule,
@@ -106,7 +111,7 @@ pub fn read_provider(
     let rule = ProviderRule {
         name: table.text("name")?.to_owned(),
         api: table.text("api").and_then(Api::from_name)?,
-        base_url: table.text("base_url").unwrap_or_default().to_owned(),
+        base_url: without_version(table.text("base_url").unwrap_or_default()).to_owned(),
         key_env: table.text("key_env").unwrap_or_default().to_owned(),
         models: table.strings("models"),
         local: table.flag("local").unwrap_or(false),
@@ -150,6 +155,11 @@ pub fn check_unique<'n>(what: &str, names: impl IntoIterator<Item = (&'n str, Ra
             problems.add(span, Complaint::new(format!("there is another {what} named {name:?}")));
         }
     }
+}
+
+/// As it stands in a file.
+pub fn use_name(use_: ChainUse) -> &'static str {
+    USES.into_iter().find(|(_, own)| *own == use_).expect("every use has a name").0
 }
 
 /// Whether the dialect has chat.

@@ -9,6 +9,7 @@ pub mod entries;
 pub mod parse;
 pub mod setting;
 pub mod shape;
+pub mod show;
 pub mod table;
 mod url;
 
@@ -19,6 +20,7 @@ pub use shape::{At, Key, Keys, Shape};
 pub use table::Table;
 
 use crate::base::Rules;
+use std::collections::BTreeMap;
 use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -30,11 +32,43 @@ pub struct Config {
     /// Address and port of the HTTP server.
     pub listen: String,
     pub rules: Rules,
+    /// Where each value is from, by its path (`"flap.hold"`, `"listen"`, `"provider.openai"`); absent: the default.
+    pub origins: BTreeMap<String, Origin>,
+}
+
+/// Where a value is from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// The configuration file; lines count from 1.
+    File { file: String, line: u32 },
+    /// `--set` on the command line.
+    CommandLine,
+    /// The environment variable of this name.
+    Environment(String),
 }
 
 impl Default for Config {
     fn default() -> Config {
-        Config { data_dir: DATA_DIR.into(), listen: LISTEN.into(), rules: Rules::default() }
+        Config { data_dir: DATA_DIR.into(), listen: LISTEN.into(), rules: Rules::default(), origins: BTreeMap::new() }
+    }
+}
+
+impl Config {
+    /// Sets one key over whatever the file said: a setting by its path, `data_dir` or `listen`.
+    ///
+    /// **Errors:** an unknown key, or a value that does not fit; nothing is changed.
+    pub fn set(&mut self, path: &str, value: &str) -> Result<(), Complaint> {
+        match path {
+            "data_dir" if value.is_empty() => return Err(Complaint::new("`data_dir` is empty")),
+            "data_dir" => value.clone_into(&mut self.data_dir),
+            "listen" => {
+                check_listen(value)?;
+                value.clone_into(&mut self.listen);
+            }
+            setting => set(&mut self.rules, setting, value)?,
+        }
+        self.origins.insert(path.to_owned(), Origin::CommandLine);
+        Ok(())
     }
 }
 
@@ -59,14 +93,24 @@ pub const FILE_KEYS: &[Key] = &[
 ///
 /// **Errors:** everything that is wrong with it, in file order.
 pub fn load(text: &str, file: &str) -> Result<Config, Vec<Diagnostic>> {
-    with_tree(&Source::new(file, text), |tree, problems| Some(read_file(tree, problems)))
+    let source = Source::new(file, text);
+    with_tree(&source, |tree, problems| Some(read_file(tree, &source, problems)))
 }
 
-fn read_file(tree: &DeTable, problems: &mut Problems) -> Config {
+fn read_file(tree: &DeTable, source: &Source, problems: &mut Problems) -> Config {
     let own = |key: &Spanned<_>| FILE_KEYS.iter().any(|row| row.name == AsRef::<str>::as_ref(key.get_ref()));
     let (own, sections): (DeTable, DeTable) = tree.clone().into_iter().partition(|(key, _)| own(key));
     let table = Table::open("the file", &own, 0..0, &[FILE_KEYS], None, problems);
     let mut config = Config::default();
+    let mut origins = BTreeMap::new();
+    let mut from = |path: String, place: &Range<usize>| {
+        origins.insert(path, Origin::File { file: source.file.to_owned(), line: source.line(place.start) });
+    };
+    for key in ["data_dir", "listen"] {
+        if tree.contains_key(key) {
+            from(key.to_owned(), &table.value_span(key));
+        }
+    }
     if let Some(dir) = table.text("data_dir") {
         config.data_dir = dir.to_owned();
     }
@@ -75,7 +119,9 @@ fn read_file(tree: &DeTable, problems: &mut Problems) -> Config {
     }
     let rules = &mut config.rules;
     let others: Vec<&str> = FILE_KEYS.iter().map(|row| row.name).collect();
-    read_settings(&sections, &others, rules, problems);
+    for (path, place) in read_settings(&sections, &others, rules, problems) {
+        from(path.to_owned(), &place);
+    }
 
     let providers: Vec<_> = table
         .tables("provider")
@@ -84,6 +130,7 @@ fn read_file(tree: &DeTable, problems: &mut Problems) -> Config {
         .collect();
     let names = providers.iter().map(|(rule, span)| (rule.name.as_str(), span.clone()));
     entries::check_unique("provider", names, problems);
+    providers.iter().for_each(|(rule, place)| from(format!("provider.{}", rule.name), place));
     rules.providers = providers.into_iter().map(|(rule, _)| rule).collect();
 
     let chains: Vec<_> = table
@@ -94,6 +141,7 @@ fn read_file(tree: &DeTable, problems: &mut Problems) -> Config {
     let names = chains.iter().map(|chain| (chain.rule.name.as_str(), chain.name_span.clone()));
     entries::check_unique("chain", names, problems);
     for chain in &chains {
+        from(format!("chain.{}", chain.rule.name), &chain.name_span);
         entries::check_chain(chain, &rules.providers, problems);
     }
     rules.chains = chains.into_iter().map(|chain| chain.rule).collect();
@@ -105,7 +153,9 @@ fn read_file(tree: &DeTable, problems: &mut Problems) -> Config {
         .collect();
     let names = channels.iter().map(|(rule, span)| (rule.name.as_str(), span.clone()));
     entries::check_unique("channel", names, problems);
+    channels.iter().for_each(|(rule, place)| from(format!("channel.{}", rule.name), place));
     rules.channels = channels.into_iter().map(|(rule, _)| rule).collect();
+    config.origins = origins;
     config
 }
 
@@ -114,8 +164,14 @@ pub fn apply_engine_table(table: &DeTable, rules: &mut Rules, problems: &mut Pro
     read_settings(table, &[], rules, problems);
 }
 
-/// `others`: keys that the surrounding table may have too, for guesses at what was meant.
-fn read_settings(table: &DeTable, others: &[&str], rules: &mut Rules, problems: &mut Problems) {
+/// Gives what was set, with its place. `others`: keys that the surrounding table may have too, for guesses at what was
+/// meant.
+fn read_settings(
+    table: &DeTable,
+    others: &[&str],
+    rules: &mut Rules,
+    problems: &mut Problems,
+) -> Vec<(&'static str, Range<usize>)> {
     let mut places: Vec<(&'static str, Range<usize>)> = Vec::new();
     for (section, value) in table {
         let name = section.get_ref().as_ref();
@@ -153,6 +209,7 @@ fn read_settings(table: &DeTable, others: &[&str], rules: &mut Rules, problems: 
             problems.add(span.clone(), complaint);
         }
     }
+    places
 }
 
 /// Sets one setting by its path, as in `--set engine.flap.hold=5m` without the `engine.`; quotes are optional.

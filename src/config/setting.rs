@@ -6,6 +6,7 @@
 use super::diagnostic::Complaint;
 use super::parse::Problems;
 use super::shape::{self, Shape, integer, parse_bytes, show_bytes};
+use super::{quoted_items, toml_string};
 use crate::base::rules::{FlapCount, Rules};
 use crate::base::{Axis, Span};
 use toml::Spanned;
@@ -362,6 +363,20 @@ impl Setting {
                 let count = *field(rules);
                 FLAP_COUNTS.into_iter().find(|(_, own)| *own == count).expect("every count has a name").0.to_owned()
             }
+        }
+    }
+
+    /// The value in `rules` as TOML.
+    pub fn toml(&self, rules: &Rules) -> String {
+        self.as_toml(&self.show(rules))
+    }
+
+    /// A value written as [`Setting::default`] is, as TOML.
+    pub fn as_toml(&self, shown: &str) -> String {
+        match self.field {
+            Field::Span(_) | Field::Bytes(_) | Field::Text(_) | Field::FlapCount(_) => toml_string(shown),
+            Field::Spans(_) | Field::Axes(_) => quoted_items(shown),
+            Field::Count(_) | Field::Number(_) | Field::Flag(_) => shown.to_owned(),
         }
     }
 

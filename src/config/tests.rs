@@ -73,9 +73,10 @@ fn an_empty_file_means_the_defaults() {
 
 #[test]
 fn dotted_keys_and_nested_tables_mean_the_same() {
-    let dotted = load("flap.hold = \"5m\"\n", "a").unwrap();
-    assert_eq!(dotted, load("[flap]\nhold = \"5m\"\n", "a").unwrap());
-    assert_eq!(dotted, load("flap = { hold = \"5m\" }\n", "a").unwrap());
+    let rules = |text: &str| load(text, "a").unwrap().rules;
+    let dotted = rules("flap.hold = \"5m\"\n");
+    assert_eq!(dotted, rules("[flap]\nhold = \"5m\"\n"));
+    assert_eq!(dotted, rules("flap = { hold = \"5m\" }\n"));
 }
 
 #[test]
@@ -210,4 +211,14 @@ fn settings_that_contradict_each_other_are_found_once_all_are_set() {
     assert_eq!(contradictions(&rules).len(), 1);
     set(&mut rules, "breaker.open_max", "2h").unwrap();
     assert!(contradictions(&rules).is_empty());
+}
+
+#[test]
+fn an_address_may_end_with_the_version_as_documents_of_compatible_servers_give_it() {
+    let read = |url: &str| {
+        let text = format!("[[provider]]\nname = \"a\"\napi = \"openai\"\nbase_url = {url:?}\n");
+        load(&text, "squall.toml").unwrap().rules.providers[0].base_url.clone()
+    };
+    assert_eq!(read("https://openrouter.ai/api/v1"), "https://openrouter.ai/api");
+    assert_eq!(read("https://api.openai.com"), "https://api.openai.com");
 }

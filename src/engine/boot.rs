@@ -163,6 +163,7 @@ impl Core {
             counts,
             llm_dead_letters: queue::llm_dead_letters(conn)?,
             rests: BTreeMap::new(),
+            unanswered: BTreeMap::new(),
             poisoned: VecDeque::new(),
             embedding_error: None,
             wall: ports.clock.wall(),

@@ -81,6 +81,8 @@ pub struct Core {
     pub llm_dead_letters: u32,
     /// How often in a row an unfinished item was given back: what its rest grows with.
     pub rests: BTreeMap<u64, u32>,
+    /// The call of an item's last run that was not answered: a verdict on it may come later than the run's end.
+    pub unanswered: BTreeMap<u64, u64>,
     /// The newest calls that were found to be poison.
     pub poisoned: VecDeque<u64>,
     /// The last real error of an embedding call: the evidence when the next one is refused here.

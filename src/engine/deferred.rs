@@ -82,6 +82,11 @@ enum Ran {
         earliest: Option<MonoTime>,
         why: String,
     },
+    /// Those who were asked failed: the run does not count, but it is not repeated at once, for the item may be to blame.
+    Unserved {
+        earliest: Option<MonoTime>,
+        why: String,
+    },
     /// Its own fault: the run counts.
     Failed {
         why: String,
@@ -253,10 +258,16 @@ impl Engine {
     }
 
     /// Runs a leased item, keeping its lease alive, and stores what came of it.
-    async fn run(&self, claimed: Claimed) {
+    async fn run(&self, mut claimed: Claimed) {
+        claimed.attempts += self.late_verdict(claimed.id);
         let work = async {
             if !claimed.intact {
                 return Ran::Hopeless { why: "the stored row is damaged".to_owned() };
+            }
+            if claimed.attempts >= claimed.attempts_max {
+                return Ran::Hopeless {
+                    why: "every provider that it was sent to failed, and answers others".to_owned(),
+                };
             }
             self.perform(&claimed).await
         };
@@ -274,6 +285,13 @@ impl Engine {
             }
         };
         self.conclude_item(&claimed, ran).await;
+    }
+
+    /// Whether the request of the item's last run was found to be poison after that run had ended: as many attempts.
+    fn late_verdict(&self, id: u64) -> u32 {
+        let mut core = self.0.core.borrow_mut();
+        let call = core.unanswered.remove(&id);
+        u32::from(call.is_some_and(|call| core.poisoned.contains(&call)))
     }
 
     async fn perform(&self, claimed: &Claimed) -> Ran {
@@ -299,10 +317,12 @@ impl Engine {
                         Ran::Refused { earliest, why: error }
                     }
                     Walked::Unavailable { call, earliest, error, .. } => {
-                        if self.0.core.borrow().poisoned.contains(&call) {
+                        let mut core = self.0.core.borrow_mut();
+                        if core.poisoned.contains(&call) {
                             return Ran::Failed { why: error };
                         }
-                        Ran::Refused { earliest, why: error }
+                        core.unanswered.insert(claimed.id, call);
+                        Ran::Unserved { earliest, why: error }
                     }
                     Walked::Rejected { error, .. } => Ran::Failed { why: error },
                 }
@@ -378,6 +398,10 @@ impl Engine {
                     finish(ItemStatus::Dead, attempts + 1, Some(why), events)
                 }
                 Ran::Failed { why } => release(attempts + 1, now + rules::rest_after_failure(rests), why, events),
+                Ran::Unserved { earliest, why } => {
+                    let rested = now + rules::rest_after_failure(rests);
+                    release(attempts, earliest.map_or(rested, |at| at.max(rested)), why, events)
+                }
                 Ran::Refused { earliest, why } => {
                     let rest = now + REST_MIN;
                     let not_before = match earliest {

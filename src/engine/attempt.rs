@@ -58,6 +58,14 @@ impl Underway {
     }
 }
 
+/// An attempt that can be sent.
+pub(super) struct Ready {
+    pub underway: Underway,
+    pub target: Target,
+    pub http: wire::HttpRequest,
+    pub limits: Limits,
+}
+
 impl Drop for Underway {
     fn drop(&mut self) {
         self.finish(Outcome::Cancelled, Evidence::NONE);
@@ -98,7 +106,7 @@ impl Ended {
 
 impl Engine {
     /// Asks the entry's gate.
-    pub(super) fn admit(&self, order: &Order) -> Result<Underway, Refusal> {
+    fn admit(&self, order: &Order) -> Result<Underway, Refusal> {
         let ask =
             Ask { attempt: self.next_attempt(), probe: order.call.is_none(), stream: order.request.is_streamed() };
         let permit = self.0.decide(|core, now| core.admit(order.entry, ask, order.call, order.retry, now))?;
@@ -111,21 +119,30 @@ impl Engine {
         })
     }
 
-    /// One attempt that is answered whole.
-    pub(super) async fn attempt(&self, order: &Order<'_>) -> Ended {
-        let underway = match self.admit(order) {
-            Ok(underway) => underway,
-            Err(refusal) => return Ended::refused(&refusal),
-        };
-        let (target, http) = match self.prepare(order, underway.attempt) {
-            Ok(ready) => ready,
+    /// Everything up to sending: an admitted attempt, where it goes, and how long it may take.
+    ///
+    /// **Errors:** refused by the gate, or this build can't put the request into the provider's words.
+    pub(super) fn ready(&self, order: &Order) -> Result<Ready, Box<Ended>> {
+        let underway = self.admit(order).map_err(|refusal| Box::new(Ended::refused(&refusal)))?;
+        match self.prepare(order, underway.attempt) {
+            Ok((target, http)) => {
+                let trial = underway.trial_deadline();
+                let limits = self.limits_until(order.deadline, trial, order.request.is_streamed());
+                Ok(Ready { underway, target, http, limits })
+            }
             Err(reason) => {
                 underway.settle(Outcome::Unfit, Evidence::NONE);
-                let outcome = Outcome::Unfit;
-                return Ended { outcome, hint: None, reason, status: 0, content: None };
+                Err(Box::new(Ended { outcome: Outcome::Unfit, hint: None, reason, status: 0, content: None }))
             }
+        }
+    }
+
+    /// One attempt that is answered whole.
+    pub(super) async fn attempt(&self, order: &Order<'_>) -> Ended {
+        let Ready { underway, target, http, limits } = match self.ready(order) {
+            Ok(ready) => ready,
+            Err(ended) => return *ended,
         };
-        let limits = self.limits_until(order.deadline, underway.trial_deadline(), false);
         let (ended, evidence) = match self.0.outbound.exchange(&target, &http, &limits).await {
             Ok(answer) => {
                 let read = self.read(order, |about| wire::read(about, answer.status, &answer.headers, &answer.body));
@@ -143,7 +160,7 @@ impl Engine {
     }
 
     /// Where to send what, in the provider's dialect. **Errors:** this build can't speak it.
-    pub(super) fn prepare(&self, order: &Order, attempt: u64) -> Result<(Target, wire::HttpRequest), String> {
+    fn prepare(&self, order: &Order, attempt: u64) -> Result<(Target, wire::HttpRequest), String> {
         let provider = self.provider_of(order.entry);
         let target = Target::parse(&provider.base_url).map_err(|error| error.to_string())?;
         let key = self.0.keys.get(&provider.name).map(String::as_str);
@@ -173,7 +190,7 @@ impl Engine {
     }
 
     /// The configured limits of an exchange, but the answer must start by `deadline`, and by the trial's.
-    pub(super) fn limits_until(&self, deadline: MonoTime, trial: Option<MonoTime>, stream: bool) -> Limits {
+    fn limits_until(&self, deadline: MonoTime, trial: Option<MonoTime>, stream: bool) -> Limits {
         let left = trial.map_or(deadline, |trial| trial.min(deadline)) - self.now();
         let limits = Limits::of(&self.0.rules.call, stream);
         Limits { connect: limits.connect.min(left), first_byte: limits.first_byte.min(left), ..limits }

@@ -107,10 +107,7 @@ impl Outbound {
         limits: &Limits,
     ) -> Result<HttpAnswer, TransportError> {
         let mut stream = self.open(target, request, limits).await?;
-        let mut body = Vec::new();
-        while let Some(chunk) = stream.next_chunk().await {
-            body.extend_from_slice(&chunk?);
-        }
+        let body = stream.collect().await?;
         Ok(HttpAnswer { status: stream.status, headers: std::mem::take(&mut stream.headers), body: Bytes::from(body) })
     }
 
@@ -220,6 +217,15 @@ impl Outbound {
 }
 
 impl HttpStream {
+    /// The rest of the body, whole.
+    pub async fn collect(&mut self) -> Result<Vec<u8>, TransportError> {
+        let mut body = Vec::new();
+        while let Some(chunk) = self.next_chunk().await {
+            body.extend_from_slice(&chunk?);
+        }
+        Ok(body)
+    }
+
     /// The next piece of the body; `None` at its proper end, and for ever after the end or an error.
     pub async fn next_chunk(&mut self) -> Option<Result<Bytes, TransportError>> {
         loop {

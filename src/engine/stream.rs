@@ -6,9 +6,9 @@
 
 use super::Engine;
 use super::api::ChatPiece;
-use super::attempt::{Ended, Order, Underway};
+use super::attempt::{Ended, Order, Ready, Underway};
 use super::call::Running;
-use super::outbound::{HttpStream, TransportError};
+use super::outbound::HttpStream;
 use crate::base::{CallOutcome, EntryName, Outcome};
 use crate::breaker::Evidence;
 use crate::event::ParkScope;
@@ -36,30 +36,10 @@ impl std::fmt::Debug for Started {
     }
 }
 
-async fn collect(stream: &mut HttpStream) -> Result<Vec<u8>, TransportError> {
-    let mut body = Vec::new();
-    while let Some(chunk) = stream.next_chunk().await {
-        body.extend_from_slice(&chunk?);
-    }
-    Ok(body)
-}
-
 impl Engine {
     /// One streamed attempt, up to its first token.
     pub(super) async fn attempt_stream(&self, order: &Order<'_>) -> Result<Started, Ended> {
-        let mut underway = match self.admit(order) {
-            Ok(underway) => underway,
-            Err(refusal) => return Err(Ended::refused(&refusal)),
-        };
-        let (target, http) = match self.prepare(order, underway.attempt) {
-            Ok(ready) => ready,
-            Err(reason) => {
-                underway.settle(Outcome::Unfit, Evidence::NONE);
-                let outcome = Outcome::Unfit;
-                return Err(Ended { outcome, hint: None, reason, status: 0, content: None });
-            }
-        };
-        let limits = self.limits_until(order.deadline, underway.trial_deadline(), true);
+        let Ready { mut underway, target, http, limits } = self.ready(order).map_err(|ended| *ended)?;
         let token_by = self.now() + limits.first_byte;
         let first = async {
             let mut stream = match self.0.outbound.open(&target, &http, &limits).await {
@@ -68,7 +48,7 @@ impl Engine {
             };
             if !(200..300).contains(&stream.status) {
                 let (status, headers) = (stream.status, stream.headers.clone());
-                let body = collect(&mut stream).await;
+                let body = stream.collect().await;
                 return Err(match body {
                     Ok(body) => {
                         let read = self.read(order, |about| wire::read(about, status, &headers, &body));

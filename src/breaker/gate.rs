@@ -175,7 +175,7 @@ impl Gate {
 
     /// A sibling's answer parked a scope that this entry belongs to.
     pub fn share_park(&mut self, order: ParkOrder, now: MonoTime) -> Vec<GateEffect> {
-        vec![GateEffect::ParkStarted { until: self.park.apply(order, now), order }]
+        vec![GateEffect::ParkStarted { until: self.park.apply(order, self.chain_down, now), order }]
     }
 
     /// Poison: takes the counted failures of these attempts back. An opened breaker stays open.
@@ -392,7 +392,7 @@ impl Gate {
         rules: &GateRules,
     ) -> Vec<GateEffect> {
         let order = self.park.refused(why, evidence.hint, evidence.scope, permit.at, now, &rules.park);
-        let until = self.park.apply(order, now);
+        let until = self.park.apply(order, self.chain_down, now);
         let mut effects = vec![GateEffect::ParkStarted { until, order }];
         if !late && !permit.judged && matches!(self.circuit.phase(), Phase::HalfOpen { .. }) {
             let until = self.park_until().unwrap_or(until);

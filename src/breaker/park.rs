@@ -121,10 +121,13 @@ impl Park {
     }
 
     /// Applies an order, of this entry or of a sibling in its scope, and says when the park ends now.
-    pub fn apply(&mut self, order: ParkOrder, now: MonoTime) -> MonoTime {
+    ///
+    /// What is ordered while a chain has no serving entry keeps that end when the chain serves again: after an outage of
+    /// everything the second entry is not kept out by the steps its back-off climbed in it.
+    pub fn apply(&mut self, order: ParkOrder, chain_down: bool, now: MonoTime) -> MonoTime {
         let ordered = InForce {
             since: now,
-            until: order.until,
+            until: if chain_down { order.until_chain_down } else { order.until },
             until_chain_down: order.until_chain_down,
             why: order.why,
             stated: order.hint.is_some(),

@@ -308,20 +308,35 @@ pub fn stream_error() -> String {
     format!("event: error\ndata: {data}\n\n")
 }
 
+const LIMIT_HEADERS: [[&str; 3]; 4] = [
+    [
+        "anthropic-ratelimit-requests-limit",
+        "anthropic-ratelimit-requests-remaining",
+        "anthropic-ratelimit-requests-reset",
+    ],
+    ["anthropic-ratelimit-tokens-limit", "anthropic-ratelimit-tokens-remaining", "anthropic-ratelimit-tokens-reset"],
+    [
+        "anthropic-ratelimit-input-tokens-limit",
+        "anthropic-ratelimit-input-tokens-remaining",
+        "anthropic-ratelimit-input-tokens-reset",
+    ],
+    [
+        "anthropic-ratelimit-output-tokens-limit",
+        "anthropic-ratelimit-output-tokens-remaining",
+        "anthropic-ratelimit-output-tokens-reset",
+    ],
+];
+
 /// How the allowance stands and when it is full again.
 fn limits(desk: &Desk<'_>, mut answer: Answer) -> Answer {
     let nominal = |limit: u64| Standing { limit, remaining: limit - 1, reset: Span::ZERO };
     let requests = desk.requests.unwrap_or_else(|| nominal(NOMINAL_REQUESTS));
     let tokens = desk.tokens.unwrap_or_else(|| nominal(NOMINAL_TOKENS));
-    let standings = [("requests", requests), ("tokens", tokens), ("input-tokens", tokens), ("output-tokens", tokens)];
-    for (what, standing) in standings {
+    for ([limit, remaining, reset], standing) in LIMIT_HEADERS.into_iter().zip([requests, tokens, tokens, tokens]) {
         answer = answer
-            .header(&format!("anthropic-ratelimit-{what}-limit"), standing.limit.to_string())
-            .header(&format!("anthropic-ratelimit-{what}-remaining"), standing.remaining.to_string())
-            .header(
-                &format!("anthropic-ratelimit-{what}-reset"),
-                rfc3339(desk.wall_ms.saturating_add_unsigned(standing.reset.ms())),
-            );
+            .header(limit, standing.limit.to_string())
+            .header(remaining, standing.remaining.to_string())
+            .header(reset, rfc3339(desk.wall_ms.saturating_add_unsigned(standing.reset.ms())));
     }
     answer
 }

@@ -391,7 +391,7 @@ fn two_hosts_may_listen_on_one_port_and_one_host_may_not_twice() {
 }
 
 #[test]
-fn hosts_may_be_added_after_others_listen_and_a_few_after_the_network_runs() {
+fn hosts_may_be_added_after_others_listen_and_one_after_the_network_runs() {
     run(async |world| {
         let (client, server) = pair(&world);
         start_echo(&server, Span::ZERO);

@@ -38,11 +38,52 @@ pub fn newest(conn: &Connection) -> Result<Option<(MonoTime, WallTime)>, StoreEr
         .map_err(failed("reading the newest journal row"))
 }
 
-/// Removes rows older than [`KEPT`], a bounded number at a time.
+/// Removes rows older than [`KEPT`] from the front, up to the first that is younger, a bounded number at a time.
+///
+/// The wall clock has no index: every row would pay for it, and the oldest rows are the first anyway.
 pub fn prune(tx: &Tx, wall: WallTime) -> Result<(), StoreError> {
     let before = wall.0.saturating_sub(KEPT.ms() as i64);
-    tx.prepare_cached("DELETE FROM journal WHERE n IN (SELECT n FROM journal WHERE wall_ms < ?1 LIMIT 5000)")
-        .and_then(|mut statement| statement.execute([before]))
-        .map_err(failed("pruning the journal"))?;
+    tx.prepare_cached(
+        "DELETE FROM journal WHERE n < coalesce(
+             (SELECT n FROM (SELECT n, wall_ms FROM journal ORDER BY n LIMIT 5000) WHERE wall_ms >= ?1 LIMIT 1),
+             (SELECT min(n) + 5000 FROM journal))",
+    )
+    .and_then(|mut statement| statement.execute([before]))
+    .map_err(failed("pruning the journal"))?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The wall clocks of the rows that are left, in hours.
+    fn left_of(hours: impl IntoIterator<Item = i64>, now: i64) -> Vec<i64> {
+        let tx = Connection::open_in_memory().unwrap();
+        tx.execute_batch(include_str!("schema/0001.sql")).unwrap();
+        let hour = |hour: i64| WallTime(hour * 3_600_000);
+        let line = |at| Line { at: MonoTime(0), wall: hour(at), json: String::new() };
+        append(&tx, 1, &hours.into_iter().map(line).collect::<Vec<_>>()).unwrap();
+        prune(&tx, hour(now)).unwrap();
+        let mut rows = tx.prepare("SELECT wall_ms / 3600000 FROM journal ORDER BY n").unwrap();
+        rows.query_map([], |row| row.get(0)).unwrap().collect::<Result<_, _>>().unwrap()
+    }
+
+    #[test]
+    fn rows_are_kept_for_thirty_days() {
+        assert_eq!(left_of([0, 1, 2, 3], 30 * 24 + 2), [2, 3]);
+        assert_eq!(left_of([0, 1, 2, 3], 0), [0, 1, 2, 3]);
+        assert_eq!(left_of([], 30 * 24 + 2), [0; 0]);
+    }
+
+    #[test]
+    fn a_row_from_a_clock_that_went_wrong_is_removed_when_it_is_old_itself() {
+        assert_eq!(left_of([0, 9, 1, 2], 30 * 24 + 3), [9, 1, 2]);
+        assert_eq!(left_of([0, 9, 1, 2], 30 * 24 + 10), [0; 0]);
+    }
+
+    #[test]
+    fn pruning_takes_a_bounded_number_of_rows() {
+        assert_eq!(left_of((0..5_010).map(|_| 0), 31 * 24), [0; 10]);
+    }
 }

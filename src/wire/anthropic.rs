@@ -5,10 +5,11 @@
 use super::Usage;
 use super::answer::{BodyFault, Content};
 use super::error::ErrorBody;
-use super::request::ChatRequest;
+use super::request::{ChatRequest, Message, json_bytes};
 use super::stream::Progress;
-use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 pub(super) const CHAT_PATH: &str = "/v1/messages";
 const VERSION: &str = "2023-06-01";
@@ -21,27 +22,35 @@ pub(super) fn push_headers(headers: &mut Vec<(String, String)>, key: Option<&str
 }
 
 pub(super) fn chat_body(model: Option<&str>, chat: &ChatRequest) -> Vec<u8> {
-    let messages = chat.messages.iter().map(|message| json!({ "role": message.role, "content": message.content }));
-    let mut body = Map::new();
-    if let Some(model) = model {
-        body.insert("model".to_owned(), json!(model));
-    }
-    body.insert("max_tokens".to_owned(), json!(chat.max_tokens));
-    if let Some(system) = &chat.system {
-        body.insert("system".to_owned(), json!(system));
-    }
-    body.insert("messages".to_owned(), messages.collect());
-    if let Some(temperature) = chat.temperature {
-        body.insert("temperature".to_owned(), json!(temperature));
-    }
-    if chat.stream {
-        body.insert("stream".to_owned(), json!(true));
-    }
-    Value::Object(body).to_string().into_bytes()
+    let ChatRequest { system, messages, max_tokens, stream, temperature } = chat;
+    json_bytes(&Asked {
+        model,
+        max_tokens: *max_tokens,
+        system: system.as_deref(),
+        messages,
+        temperature: *temperature,
+        stream: *stream,
+    })
+}
+
+#[derive(Serialize)]
+struct Asked<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    model: Option<&'a str>,
+    max_tokens: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    system: Option<&'a str>,
+    messages: &'a [Message],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    temperature: Option<f64>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    stream: bool,
 }
 
 #[derive(Deserialize)]
 struct MessageBody {
+    error: Option<IgnoredAny>,
+    object: Option<IgnoredAny>,
     content: Option<Vec<Block>>,
     stop_reason: Option<String>,
     usage: Option<Value>,
@@ -56,11 +65,17 @@ struct Block {
 }
 
 pub(super) fn chat_content(body: &[u8]) -> Result<Content, BodyFault> {
-    let value: Value = serde_json::from_slice(body).map_err(BodyFault::json)?;
-    if let Some(error) = ErrorBody::of_json(&value) {
-        return Err(BodyFault::Error(error));
-    }
-    let parsed: MessageBody = serde_json::from_value(value).map_err(BodyFault::json)?;
+    let parsed = match serde_json::from_slice::<MessageBody>(body) {
+        Ok(parsed) if parsed.error.is_none() && parsed.object.is_none() => parsed,
+        Ok(_) | Err(_) => {
+            // No plain message: it may speak of an error, in whatever form.
+            let value: Value = serde_json::from_slice(body).map_err(BodyFault::json)?;
+            if let Some(error) = ErrorBody::of_json(&value) {
+                return Err(BodyFault::Error(error));
+            }
+            serde_json::from_value(value).map_err(BodyFault::json)?
+        }
+    };
     let blocks = parsed.content.ok_or(BodyFault::Malformed("no content".into()))?;
     let finish = parsed.stop_reason.ok_or(BodyFault::Malformed("no stop_reason".into()))?;
     let mut text = String::new();

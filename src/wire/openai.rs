@@ -4,11 +4,11 @@
 
 use super::answer::{BodyFault, Content};
 use super::error::ErrorBody;
-use super::request::{ChatRequest, EmbedRequest};
+use super::request::{ChatRequest, EmbedRequest, Role, json_bytes};
 use super::stream::Progress;
 use super::{Reading, Usage};
-use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 pub(super) const CHAT_PATH: &str = "/v1/chat/completions";
 pub(super) const EMBED_PATH: &str = "/v1/embeddings";
@@ -20,31 +20,52 @@ pub(super) fn push_headers(headers: &mut Vec<(String, String)>, key: Option<&str
 }
 
 pub(super) fn chat_body(model: Option<&str>, chat: &ChatRequest) -> Vec<u8> {
-    let system = chat.system.iter().map(|text| json!({ "role": "system", "content": text }));
-    let messages = chat.messages.iter().map(|message| json!({ "role": message.role, "content": message.content }));
-    let mut body = Map::new();
-    if let Some(model) = model {
-        body.insert("model".to_owned(), json!(model));
+    let system = chat.system.iter().map(|text| Said { role: "system", content: text });
+    let messages = chat.messages.iter().map(|message| Said { role: role(message.role), content: &message.content });
+    json_bytes(&ChatAsked {
+        model,
+        messages: system.chain(messages).collect(),
+        max_tokens: chat.max_tokens,
+        temperature: chat.temperature,
+        stream: chat.stream,
+    })
+}
+
+#[derive(Serialize)]
+struct ChatAsked<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    model: Option<&'a str>,
+    messages: Vec<Said<'a>>,
+    /// The newer `max_completion_tokens` is unknown to most compatible servers.
+    max_tokens: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    temperature: Option<f64>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    stream: bool,
+}
+
+#[derive(Serialize)]
+struct Said<'a> {
+    role: &'static str,
+    content: &'a str,
+}
+
+fn role(role: Role) -> &'static str {
+    match role {
+        Role::User => "user",
+        Role::Assistant => "assistant",
     }
-    body.insert("messages".to_owned(), system.chain(messages).collect());
-    // The newer `max_completion_tokens` is unknown to most compatible servers.
-    body.insert("max_tokens".to_owned(), json!(chat.max_tokens));
-    if let Some(temperature) = chat.temperature {
-        body.insert("temperature".to_owned(), json!(temperature));
-    }
-    if chat.stream {
-        body.insert("stream".to_owned(), json!(true));
-    }
-    Value::Object(body).to_string().into_bytes()
 }
 
 pub(super) fn embed_body(model: Option<&str>, embed: &EmbedRequest) -> Vec<u8> {
-    let mut body = Map::new();
-    if let Some(model) = model {
-        body.insert("model".to_owned(), json!(model));
-    }
-    body.insert("input".to_owned(), json!(embed.inputs));
-    Value::Object(body).to_string().into_bytes()
+    json_bytes(&EmbedAsked { model, input: &embed.inputs })
+}
+
+#[derive(Serialize)]
+struct EmbedAsked<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    model: Option<&'a str>,
+    input: &'a [String],
 }
 
 #[derive(Deserialize)]

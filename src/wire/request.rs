@@ -126,5 +126,10 @@ pub fn build(
     Ok(HttpRequest { method: "POST", path: path.to_owned(), headers, body: Bytes::from(body) })
 }
 
+/// A body straight from its struct, as its dialect declares it.
+pub(super) fn json_bytes(body: &impl Serialize) -> Vec<u8> {
+    serde_json::to_vec(body).expect("requests have no keys or numbers that JSON lacks")
+}
+
 #[cfg(test)]
 mod tests;

@@ -9,9 +9,10 @@
 use crate::history::outside::SeenStatus;
 use crate::history::{Outside, Recorder};
 use rusqlite::{Connection, OpenFlags};
-use serde_json::Value;
+use serde::Deserialize;
 use squall::base::AxisLevels;
 use squall::port::Disk;
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io;
@@ -71,47 +72,59 @@ fn connect(uri: &str) -> Result<Connection, rusqlite::Error> {
     Connection::open_with_flags(uri, flags)
 }
 
-/// Reads the status file as an operator's script would: field by field, without the engine's own types.
+/// The status file as an operator's script reads it: the fields that it knows, without the engine's own types.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct File<'a> {
+    state: Option<AxisLevels>,
+    degradation_level: Option<u8>,
+    holds: BTreeMap<String, u64>,
+    #[serde(borrow)]
+    history: Option<Vec<Transition<'a>>>,
+    deferred_work_count: BTreeMap<String, u64>,
+    #[serde(borrow)]
+    breakers: BTreeMap<Cow<'a, str>, Breaker<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Transition<'a> {
+    #[serde(borrow)]
+    axis: Cow<'a, str>,
+    #[serde(borrow)]
+    was: Cow<'a, str>,
+    #[serde(borrow)]
+    to: Cow<'a, str>,
+}
+
+#[derive(Deserialize)]
+struct Breaker<'a> {
+    #[serde(borrow)]
+    phase: Cow<'a, str>,
+}
+
+/// A file whose fields are not what a script expects is one that it cannot parse.
 fn seen(bytes: &[u8]) -> SeenStatus {
-    let Ok(file) = serde_json::from_slice::<Value>(bytes) else {
-        return SeenStatus {
-            parses: false,
-            state: None,
-            degradation_level: None,
-            holds: BTreeMap::new(),
-            history_len: None,
-            newest: None,
-            deferred: BTreeMap::new(),
-            not_closed: Vec::new(),
-        };
+    let (parses, file) = match serde_json::from_slice::<File<'_>>(bytes) {
+        Ok(file) => (true, file),
+        Err(_) => (false, File::default()),
     };
-    let history = file["history"].as_array();
+    let text = |text: &Cow<'_, str>| text.clone().into_owned();
+    let newest = file.history.as_ref().and_then(|history| history.last());
     SeenStatus {
-        parses: true,
-        state: serde_json::from_value::<AxisLevels>(file["state"].clone()).ok(),
-        degradation_level: file["degradation_level"].as_u64().and_then(|level| u8::try_from(level).ok()),
-        holds: numbers(&file["holds"]),
-        history_len: history.map(|history| history.len() as u64),
-        newest: history.and_then(|history| history.last()).and_then(transition),
-        deferred: numbers(&file["deferred_work_count"]),
-        not_closed: entries(&file["breakers"])
-            .filter(|(_, breaker)| breaker["phase"] != "closed")
-            .map(|(entry, _)| entry.clone())
+        parses,
+        state: file.state,
+        degradation_level: file.degradation_level,
+        holds: file.holds,
+        history_len: file.history.as_ref().map(|history| history.len() as u64),
+        newest: newest.map(|newest| (text(&newest.axis), text(&newest.was), text(&newest.to))),
+        deferred: file.deferred_work_count,
+        not_closed: file
+            .breakers
+            .iter()
+            .filter(|(_, breaker)| breaker.phase != "closed")
+            .map(|(entry, _)| text(entry))
             .collect(),
     }
-}
-
-fn entries(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
-    value.as_object().into_iter().flatten()
-}
-
-fn numbers(value: &Value) -> BTreeMap<String, u64> {
-    entries(value).filter_map(|(name, value)| Some((name.clone(), value.as_u64()?))).collect()
-}
-
-fn transition(value: &Value) -> Option<(String, String, String)> {
-    let text = |field: &str| value[field].as_str().map(str::to_owned);
-    Some((text("axis")?, text("was")?, text("to")?))
 }
 
 #[cfg(test)]

@@ -4,8 +4,10 @@
 //! a failure, it is never taken for a success.
 
 use crate::history::outside::{AdvisoryForm, AdvisoryScope, SeenAdvisory, Severity};
+use serde::Deserialize;
 use serde_json::Value;
 use squall::base::{Axis, AxisLevels, Level};
+use std::borrow::Cow;
 
 /// What a chat came to: outcome and when to come back.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,6 +18,14 @@ pub struct Chat {
 
 const OUTCOMES: [&str; 5] = ["ok", "truncated", "refused", "deferred", "failed"];
 
+/// What a client reads of a chat's answer.
+#[derive(Deserialize)]
+struct Said<'a> {
+    #[serde(borrow)]
+    outcome: Option<Cow<'a, str>>,
+    earliest_ms: Option<u64>,
+}
+
 /// Reads a chat's answer. `whole`: the body came to its end.
 pub fn chat(status: u16, headers: &[(String, String)], body: &[u8], whole: bool) -> Chat {
     let header =
@@ -23,10 +33,10 @@ pub fn chat(status: u16, headers: &[(String, String)], body: &[u8], whole: bool)
     if header("content-type").is_some_and(|value| value.starts_with("text/event-stream")) {
         return Chat { outcome: streamed(&String::from_utf8_lossy(body)), retry_after_ms: None };
     }
-    let said = if whole { serde_json::from_slice::<Value>(body).ok() } else { None };
-    let said_outcome = said.as_ref().and_then(|said| said.get("outcome")).and_then(Value::as_str);
+    let said = if whole { serde_json::from_slice::<Said>(body).ok() } else { None };
+    let said_outcome = said.as_ref().and_then(|said| said.outcome.as_deref());
     let outcome = said_outcome.filter(|outcome| OUTCOMES.contains(outcome)).unwrap_or("failed");
-    let earliest = said.as_ref().and_then(|said| said.get("earliest_ms")).and_then(Value::as_u64);
+    let earliest = said.as_ref().and_then(|said| said.earliest_ms);
     let seconds = || header("retry-after").and_then(|value| value.trim().parse::<u64>().ok());
     let retry_after_ms =
         if status >= 400 { earliest.or_else(|| seconds().map(|s| s.saturating_mul(1_000))) } else { None };

@@ -137,7 +137,10 @@ impl Driver {
             Who::Each => self.engine.fresh(),
         };
         let (headers, body) = match asked.body {
-            Some(body) => (&[("content-type", "application/json")][..], Bytes::from(body.to_string())),
+            Some(body) => {
+                let body = serde_json::to_vec(&body).expect("requests have no keys or numbers that JSON lacks");
+                (&[("content-type", "application/json")][..], Bytes::from(body))
+            }
             None => (&[][..], Bytes::new()),
         };
         let broken = |status, headers, body| Got { status, headers, body, whole: false };
@@ -156,7 +159,11 @@ impl Driver {
         let load = self.load.line;
         let client = request::identity(&self.load, arrival);
         let status = got.status;
-        let said = got.json();
+        let said = match self.load.kind {
+            // Chats and status files are read on their own.
+            LoadKind::Chat { .. } | LoadKind::Remember { .. } | LoadKind::Status => None,
+            LoadKind::Recall { .. } | LoadKind::Defer { .. } | LoadKind::Outreach { .. } => got.json(),
+        };
         let text = |name: &str| said.as_ref().and_then(|said| said.get(name)).and_then(Value::as_str);
         let number = |name: &str| said.as_ref().and_then(|said| said.get(name)).and_then(Value::as_u64);
         match &self.load.kind {

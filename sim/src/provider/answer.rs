@@ -50,8 +50,9 @@ impl Answer {
         }
     }
 
-    pub fn json(status: u16, body: &serde_json::Value) -> Answer {
-        Answer::whole(status, "application/json", body.to_string())
+    pub fn json(status: u16, body: &impl serde::Serialize) -> Answer {
+        let body = serde_json::to_string(body).expect("answers have no keys or numbers that JSON lacks");
+        Answer::whole(status, "application/json", body)
     }
 
     pub fn html(status: u16, page: String) -> Answer {

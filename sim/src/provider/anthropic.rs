@@ -9,6 +9,7 @@ use super::dialect::{Desk, Head, given_hint};
 use super::format::{gateway_page, reply, rfc3339, token, tokens_in};
 use super::meter::{Short, Standing};
 use super::refusal::{Hint, OWN_WAIT, Refusal};
+use serde::Serialize;
 use serde_json::{Value, json};
 use squall::base::Span;
 
@@ -107,32 +108,62 @@ pub fn success(desk: &Desk<'_>, ask: &Ask, models: &[String]) -> Answer {
     limits(desk, answer)
 }
 
-fn message(desk: &Desk<'_>, content: Value, stop: Option<&str>, input: u64, output: usize) -> Value {
-    json!({
-        "id": format!("msg_01{}", token(desk.provider, desk.number, 22)),
-        "type": "message",
-        "role": "assistant",
-        "model": desk.model,
-        "content": content,
-        "stop_reason": stop,
-        "stop_sequence": null,
-        "usage": {
-            "input_tokens": input,
-            "cache_creation_input_tokens": 0,
-            "cache_read_input_tokens": 0,
-            "output_tokens": output,
-        },
-    })
+/// A struct and no `Value`: most of what simulated servers write is this.
+#[derive(Serialize)]
+struct Message<'a> {
+    id: String,
+    #[serde(rename = "type")]
+    kind: &'static str,
+    role: &'static str,
+    model: &'a str,
+    content: Vec<Block>,
+    stop_reason: Option<&'a str>,
+    stop_sequence: Option<&'a str>,
+    usage: Usage,
+}
+
+#[derive(Serialize)]
+struct Block {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    text: String,
+}
+
+#[derive(Serialize)]
+struct Usage {
+    input_tokens: u64,
+    cache_creation_input_tokens: u64,
+    cache_read_input_tokens: u64,
+    output_tokens: usize,
+}
+
+fn message<'a>(
+    desk: &Desk<'a>,
+    content: Vec<Block>,
+    stop_reason: Option<&'a str>,
+    input_tokens: u64,
+    output_tokens: usize,
+) -> Message<'a> {
+    Message {
+        id: format!("msg_01{}", token(desk.provider, desk.number, 22)),
+        kind: "message",
+        role: "assistant",
+        model: desk.model,
+        content,
+        stop_reason,
+        stop_sequence: None,
+        usage: Usage { input_tokens, cache_creation_input_tokens: 0, cache_read_input_tokens: 0, output_tokens },
+    }
 }
 
 fn message_whole(desk: &Desk<'_>, content: &str, words: &[&str], stop: &str) -> Answer {
-    let blocks = json!([{"type": "text", "text": words.join(" ")}]);
+    let blocks = vec![Block { kind: "text", text: words.join(" ") }];
     Answer::json(200, &message(desk, blocks, Some(stop), tokens_in(content), words.len()))
 }
 
 fn message_stream(desk: &Desk<'_>, content: &str, words: &[&str], stop: &str) -> Answer {
     let event = |name: &str, data: Value| format!("event: {name}\ndata: {data}\n\n");
-    let start = message(desk, json!([]), None, tokens_in(content), 1);
+    let start = message(desk, Vec::new(), None, tokens_in(content), 1);
     let mut pieces = vec![
         Piece::plain(event("message_start", json!({"type": "message_start", "message": start}))),
         Piece::plain(event(
@@ -277,20 +308,35 @@ pub fn stream_error() -> String {
     format!("event: error\ndata: {data}\n\n")
 }
 
+const LIMIT_HEADERS: [[&str; 3]; 4] = [
+    [
+        "anthropic-ratelimit-requests-limit",
+        "anthropic-ratelimit-requests-remaining",
+        "anthropic-ratelimit-requests-reset",
+    ],
+    ["anthropic-ratelimit-tokens-limit", "anthropic-ratelimit-tokens-remaining", "anthropic-ratelimit-tokens-reset"],
+    [
+        "anthropic-ratelimit-input-tokens-limit",
+        "anthropic-ratelimit-input-tokens-remaining",
+        "anthropic-ratelimit-input-tokens-reset",
+    ],
+    [
+        "anthropic-ratelimit-output-tokens-limit",
+        "anthropic-ratelimit-output-tokens-remaining",
+        "anthropic-ratelimit-output-tokens-reset",
+    ],
+];
+
 /// How the allowance stands and when it is full again.
 fn limits(desk: &Desk<'_>, mut answer: Answer) -> Answer {
     let nominal = |limit: u64| Standing { limit, remaining: limit - 1, reset: Span::ZERO };
     let requests = desk.requests.unwrap_or_else(|| nominal(NOMINAL_REQUESTS));
     let tokens = desk.tokens.unwrap_or_else(|| nominal(NOMINAL_TOKENS));
-    let standings = [("requests", requests), ("tokens", tokens), ("input-tokens", tokens), ("output-tokens", tokens)];
-    for (what, standing) in standings {
+    for ([limit, remaining, reset], standing) in LIMIT_HEADERS.into_iter().zip([requests, tokens, tokens, tokens]) {
         answer = answer
-            .header(&format!("anthropic-ratelimit-{what}-limit"), standing.limit.to_string())
-            .header(&format!("anthropic-ratelimit-{what}-remaining"), standing.remaining.to_string())
-            .header(
-                &format!("anthropic-ratelimit-{what}-reset"),
-                rfc3339(desk.wall_ms.saturating_add_unsigned(standing.reset.ms())),
-            );
+            .header(limit, standing.limit.to_string())
+            .header(remaining, standing.remaining.to_string())
+            .header(reset, rfc3339(desk.wall_ms.saturating_add_unsigned(standing.reset.ms())));
     }
     answer
 }

@@ -31,7 +31,7 @@ pub fn go_duration(span: Span) -> String {
 /// `"2025-08-21T12:40:59Z"`; part seconds round up, so that the time is not too early.
 pub fn rfc3339(wall_ms: i64) -> String {
     let seconds = wall_ms.div_euclid(1_000) + i64::from(wall_ms.rem_euclid(1_000) > 0);
-    timestamp(seconds).strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+    timestamp(seconds).to_string()
 }
 
 /// `"Wed, 08 Nov 2023 13:43:00 GMT"`; part seconds are cut off.
@@ -66,10 +66,16 @@ const WORDS: [&str; 64] = [
 /// Words without end that depend on `of` only.
 pub fn words(of: &str) -> impl Iterator<Item = &'static str> {
     let mut bytes = blake3::Hasher::new().update(of.as_bytes()).finalize_xof();
+    // By the block: the hash works out a whole block for each byte that is asked for alone.
+    let mut block = [0; 64];
+    let mut at = block.len();
     std::iter::from_fn(move || {
-        let mut byte = [0];
-        bytes.fill(&mut byte);
-        Some(WORDS[usize::from(byte[0]) % WORDS.len()])
+        if at == block.len() {
+            bytes.fill(&mut block);
+            at = 0;
+        }
+        at += 1;
+        Some(WORDS[usize::from(block[at - 1]) % WORDS.len()])
     })
 }
 

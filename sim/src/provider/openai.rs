@@ -12,6 +12,7 @@ use super::meter::{Short, Standing};
 use super::refusal::{Hint, OWN_WAIT, Refusal};
 use super::vectors;
 use crate::scenario::Garbage;
+use serde::Serialize;
 use serde_json::{Value, json};
 use squall::base::Span;
 
@@ -132,29 +133,53 @@ fn chat_id(desk: &Desk<'_>) -> String {
     format!("chatcmpl-{}", token(desk.provider, desk.number, 29))
 }
 
+/// Structs and no `Value`: most of what simulated servers write is this.
+#[derive(Serialize)]
+struct Completion<'a> {
+    id: String,
+    object: &'static str,
+    created: i64,
+    model: &'a str,
+    choices: [Choice<'a>; 1],
+    usage: Usage,
+    system_fingerprint: String,
+}
+
+#[derive(Serialize)]
+struct Choice<'a> {
+    index: u32,
+    message: Message,
+    logprobs: Option<()>,
+    finish_reason: &'a str,
+}
+
+#[derive(Serialize)]
+struct Message {
+    role: &'static str,
+    content: String,
+    refusal: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Usage {
+    prompt_tokens: u64,
+    completion_tokens: u64,
+    total_tokens: u64,
+}
+
 fn chat_whole(desk: &Desk<'_>, content: &str, words: &[&str], finish: &str) -> Answer {
-    let prompt = tokens_in(content);
-    Answer::json(
-        200,
-        &json!({
-            "id": chat_id(desk),
-            "object": "chat.completion",
-            "created": desk.wall_ms.div_euclid(1_000),
-            "model": desk.model,
-            "choices": [{
-                "index": 0,
-                "message": {"role": "assistant", "content": words.join(" "), "refusal": null},
-                "logprobs": null,
-                "finish_reason": finish,
-            }],
-            "usage": {
-                "prompt_tokens": prompt,
-                "completion_tokens": words.len(),
-                "total_tokens": prompt + words.len() as u64,
-            },
-            "system_fingerprint": format!("fp_{}", token(desk.model, 0, 10)),
-        }),
-    )
+    let (prompt_tokens, completion_tokens) = (tokens_in(content), words.len() as u64);
+    let message = Message { role: "assistant", content: words.join(" "), refusal: None };
+    let completion = Completion {
+        id: chat_id(desk),
+        object: "chat.completion",
+        created: desk.wall_ms.div_euclid(1_000),
+        model: desk.model,
+        choices: [Choice { index: 0, message, logprobs: None, finish_reason: finish }],
+        usage: Usage { prompt_tokens, completion_tokens, total_tokens: prompt_tokens + completion_tokens },
+        system_fingerprint: format!("fp_{}", token(desk.model, 0, 10)),
+    };
+    Answer::json(200, &completion)
 }
 
 fn chat_stream(desk: &Desk<'_>, words: &[&str], finish: &str) -> Answer {

@@ -8,7 +8,7 @@ use super::verdict::{HistoryFacts, Timing, Verdict};
 use crate::history::{Entry, Sink};
 use serde::Serialize;
 use std::fs::{self, File};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 /// Where runs are kept, and which.
@@ -29,10 +29,15 @@ impl Keep {
     }
 }
 
+/// Bytes of history that wait to be hashed and written.
+const WAITING_MAX: usize = 1 << 16;
+
 /// Hashes the history's bytes, and writes them on if there is somewhere to.
 pub struct HistoryFile {
     hasher: blake3::Hasher,
-    out: Option<BufWriter<File>>,
+    /// Hashed and written at once: many lines together cost far less than each alone.
+    waiting: Vec<u8>,
+    out: Option<File>,
     events: u64,
     /// The first write that failed: a run whose history is not whole is not worth judging.
     failed: Option<io::Error>,
@@ -40,21 +45,29 @@ pub struct HistoryFile {
 
 impl HistoryFile {
     pub fn nowhere() -> HistoryFile {
-        HistoryFile { hasher: blake3::Hasher::new(), out: None, events: 0, failed: None }
+        let waiting = Vec::with_capacity(WAITING_MAX);
+        HistoryFile { hasher: blake3::Hasher::new(), waiting, out: None, events: 0, failed: None }
     }
 
     pub fn create(path: &Path) -> io::Result<HistoryFile> {
-        let out = BufWriter::with_capacity(1 << 16, File::create(path)?);
-        Ok(HistoryFile { out: Some(out), ..HistoryFile::nowhere() })
+        Ok(HistoryFile { out: Some(File::create(path)?), ..HistoryFile::nowhere() })
+    }
+
+    fn flush(&mut self) {
+        self.hasher.update(&self.waiting);
+        if let Some(out) = &mut self.out
+            && let Err(error) = out.write_all(&self.waiting)
+        {
+            self.failed.get_or_insert(error);
+        }
+        self.waiting.clear();
     }
 
     /// **Errors:** the first write that failed.
     pub fn finish(&mut self) -> io::Result<HistoryFacts> {
+        self.flush();
         if let Some(failed) = self.failed.take() {
             return Err(failed);
-        }
-        if let Some(out) = &mut self.out {
-            out.flush()?;
         }
         Ok(HistoryFacts { events: self.events, hash: self.hasher.finalize().to_hex().to_string() })
     }
@@ -63,13 +76,11 @@ impl HistoryFile {
 impl Sink for HistoryFile {
     fn entry(&mut self, _entry: &Entry, line: &str) {
         self.events += 1;
-        self.hasher.update(line.as_bytes());
-        self.hasher.update(b"\n");
-        if let Some(out) = &mut self.out
-            && let Err(error) = out.write_all(line.as_bytes()).and_then(|()| out.write_all(b"\n"))
-        {
-            self.failed.get_or_insert(error);
+        if self.waiting.len() + line.len() >= WAITING_MAX {
+            self.flush();
         }
+        self.waiting.extend_from_slice(line.as_bytes());
+        self.waiting.push(b'\n');
     }
 }
 

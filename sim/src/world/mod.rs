@@ -152,8 +152,8 @@ impl World {
 
     /// A new host; `one_way` is its distance from the core (a packet between two hosts takes the sum of theirs).
     ///
-    /// Panics if the name is taken, or if the network runs already and took up its four spare hosts: add hosts before
-    /// any of them connects or accepts (starting and listening is fine).
+    /// Panics if the name is taken, or if the network runs already and took up its spare host: add hosts before any
+    /// of them connects or accepts (starting and listening is fine).
     pub fn add_host(&self, name: &str, one_way: Span) -> Host {
         let name: Rc<str> = name.into();
         let link = Link::new(one_way.ms(), self.0.seed.stream(&format!("world.link.{name}")));

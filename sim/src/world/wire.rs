@@ -24,8 +24,9 @@ pub(super) const RECV_BUF: usize = 64 * 1024;
 /// acknowledgement: what is unacknowledged was sent within one round trip, so it is less than twice as much.
 const BULK_MIN: usize = 16 * 1024;
 const WINDOW_MIN: u16 = 48 * 1024;
-/// Hosts that may be added once the network runs: turmoil-net takes none later.
-const SPARE_HOSTS: usize = 4;
+/// Hosts that may be added once the network runs: turmoil-net takes none later. Each costs at every look at what the
+/// kernels want to send.
+const SPARE_HOSTS: usize = 1;
 
 enum Item {
     Packet(Packet),

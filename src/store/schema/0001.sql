@@ -12,7 +12,6 @@ CREATE TABLE journal (
     wall_ms     INTEGER NOT NULL,
     event       TEXT NOT NULL
 ) STRICT;
-CREATE INDEX journal_wall ON journal (wall_ms);
 
 CREATE TABLE deferred_work_queue (
     id               INTEGER PRIMARY KEY AUTOINCREMENT,

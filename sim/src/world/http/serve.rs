@@ -4,7 +4,9 @@ use super::{Body, End, Reply, headers};
 use crate::world::net::Listener;
 use bytes::Bytes;
 use http_body_util::BodyExt;
+use hyper::StatusCode;
 use hyper::body::{Body as HyperBody, Frame, Incoming};
+use hyper::header::{HeaderName, HeaderValue};
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use squall::port::LocalFuture;
@@ -72,11 +74,16 @@ async fn answer(
         }
         Body::Never => pending().await,
     };
-    let mut response = hyper::Response::builder().status(reply.status);
-    for (name, value) in &reply.headers {
-        response = response.header(name, value);
+    let mut response = hyper::Response::new(body);
+    *response.status_mut() = StatusCode::from_u16(reply.status).expect("simulated servers make valid statuses");
+    let headers = response.headers_mut();
+    headers.reserve(reply.headers.len());
+    for (name, value) in reply.headers {
+        let name = HeaderName::from_bytes(name.as_bytes()).expect("simulated servers make valid header names");
+        let value = HeaderValue::from_maybe_shared(Bytes::from(value)).expect("simulated servers make valid headers");
+        headers.append(name, value);
     }
-    Ok(response.body(body).expect("simulated servers make valid statuses and headers"))
+    Ok(response)
 }
 
 enum ReplyBody {

@@ -5,10 +5,10 @@
 use super::Usage;
 use super::answer::{BodyFault, Content};
 use super::error::ErrorBody;
-use super::request::ChatRequest;
+use super::request::{ChatRequest, body_naming};
 use super::stream::Progress;
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 pub(super) const CHAT_PATH: &str = "/v1/messages";
 const VERSION: &str = "2023-06-01";
@@ -22,10 +22,7 @@ pub(super) fn push_headers(headers: &mut Vec<(String, String)>, key: Option<&str
 
 pub(super) fn chat_body(model: Option<&str>, chat: &ChatRequest) -> Vec<u8> {
     let messages = chat.messages.iter().map(|message| json!({ "role": message.role, "content": message.content }));
-    let mut body = Map::new();
-    if let Some(model) = model {
-        body.insert("model".to_owned(), json!(model));
-    }
+    let mut body = body_naming(model);
     body.insert("max_tokens".to_owned(), json!(chat.max_tokens));
     if let Some(system) = &chat.system {
         body.insert("system".to_owned(), json!(system));

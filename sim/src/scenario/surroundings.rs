@@ -6,7 +6,7 @@
 //! long as they share model and dims. A provider with `dims` is for embeddings unless a chain says otherwise.
 //! **Source:** scenario.md; engine.md 5 (embedding chains).
 
-use super::dist::{DIST, read_dist};
+use super::dist::{DIST, Dist, read_dist};
 use super::types::{Allowance, Channel, Provider, ServerApi};
 use squall::base::Rules;
 use squall::base::rules::{Api, ChainRule, ChainUse, ChannelRule, ProviderRule};
@@ -36,6 +36,12 @@ pub const PROVIDER_KEYS: Keys = &[&[
     Key::optional("models", MODELS, "[]", "Its models; faults may name \"provider/model\"."),
     Key::optional("limit", Shape::Table(ALLOWANCE_KEYS), "", "What it lets a customer do; without it, anything."),
     Key::optional("dims", DIMS, "", "Dimensions of its embeddings, or of what it stores."),
+    Key::optional(
+        "cold_start",
+        DIST,
+        "2s for api ollama",
+        "How long the first request after a pause waits for its model.",
+    ),
     Key::optional("local", Shape::Flag, "false", "Not counted for cloud, and outside of \"internet\"."),
 ]];
 
@@ -51,6 +57,12 @@ pub const ALLOWANCE_KEYS: Keys = &[&[
 ]];
 
 const LATENCY: &str = "300ms";
+const COLD_START: &str = "2s";
+
+/// As a scenario writes it.
+pub fn api_name(server: ServerApi) -> &'static str {
+    APIS.into_iter().find(|(_, own, _)| *own == server).expect("every API is in the list").0
+}
 
 /// What the other tables of a scenario refer to.
 pub struct Surroundings {
@@ -58,6 +70,8 @@ pub struct Surroundings {
     pub channels: Vec<Channel>,
     /// With providers, chains and channels filled in.
     pub rules: Rules,
+    /// Whether some load asks for streamed answers: known once the loads are read.
+    pub streams: bool,
 }
 
 /// `rules` brings the settings; the lists of the file's tables bring the rest.
@@ -88,7 +102,7 @@ pub fn read_surroundings(root: &Table, mut rules: Rules, source: &Source, proble
     let places = names.iter().map(|(name, span)| (name.as_str(), span.clone()));
     entries::check_unique("provider or channel", places, problems);
     read_chains(root, &mut rules, problems);
-    Surroundings { providers, channels, rules }
+    Surroundings { providers, channels, rules, streams: false }
 }
 
 fn read_provider(
@@ -104,8 +118,8 @@ fn read_provider(
     let api = table.text("api")?;
     let (text, server, api) = APIS.into_iter().find(|(own, ..)| *own == api).expect("the key's shape was checked");
     match server {
-        ServerApi::Openai | ServerApi::Anthropic => {}
-        ServerApi::Mistral | ServerApi::Ollama | ServerApi::Qdrant | ServerApi::Webhook | ServerApi::ClaudeCode => {
+        ServerApi::Openai | ServerApi::Anthropic | ServerApi::Mistral | ServerApi::Ollama => {}
+        ServerApi::Qdrant | ServerApi::Webhook | ServerApi::ClaudeCode => {
             let complaint = Complaint::new(format!("api {text:?} is not supported yet"));
             problems.add(table.value_span("api"), complaint);
         }
@@ -129,8 +143,23 @@ fn read_provider(
         dims,
     });
     let latency = read_dist(table.text("latency").unwrap_or(LATENCY)).expect("the key's shape was checked");
-    let provider = Provider { line, name, api: server, latency, models, limit, dims, local };
+    let cold_start = read_cold_start(&table, server, problems);
+    let provider = Provider { line, name, api: server, latency, models, limit, dims, local, cold_start };
     Some((provider, rule, table.value_span("name")))
+}
+
+/// Only Ollama loads its models when they are asked for.
+fn read_cold_start(table: &Table, server: ServerApi, problems: &mut Problems) -> Option<Dist> {
+    if server == ServerApi::Ollama {
+        let text = table.text("cold_start").unwrap_or(COLD_START);
+        return Some(read_dist(text).expect("the key's shape was checked"));
+    }
+    if table.has("cold_start") {
+        let complaint =
+            Complaint::new("`cold_start` is for api \"ollama\", which loads models when they are asked for");
+        problems.add(table.key_span("cold_start"), complaint);
+    }
+    None
 }
 
 fn read_channel(

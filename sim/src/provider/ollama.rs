@@ -38,7 +38,7 @@ pub fn parse(head: &Head<'_>, body: &[u8], models: &[String]) -> Result<Ask, Mal
     let embeds = head.path == "/api/embed";
     let model = ask::model(&body, models).map_err(|flaw| match flaw {
         Flaw::Missing(_) if embeds => Malformed::new(404, "model '' not found", Some("model")),
-        flaw => flawed(flaw),
+        Flaw::Missing(_) | Flaw::Invalid(_) => flawed(flaw),
     })?;
     if embeds {
         let inputs = match body.get("input") {

@@ -2,7 +2,8 @@
 //!
 //! Its errors come in three shapes: its own (`{"object":"error",…}`), its gateway's (`{"message":…}`) and its validator's
 //! (`{"detail":[…]}`). Its rate headers name what is left in 10 seconds, a minute and a month, and no reset: no wait is
-//! made up from them. A month that is used up is a quota, whatever the answer calls it.
+//! made up from them. (The one budget with a reset, `ratelimitbysize`, is read with all other waits.) A month that is used
+//! up is a quota, whatever the answer calls it.
 //! **Source:** protocols.md C.2 (batch ceilings), C.5.
 
 /// More inputs at once are refused ("Too many inputs in request, split into more batches.").

@@ -51,8 +51,6 @@ pub struct AxisState {
     /// Which way the last change since the last hold went; what `count = "runs"` looks at.
     direction: Option<Direction>,
     hold_until: Option<MonoTime>,
-    /// Improvements suppressed since the database was born.
-    suppressed: u64,
 }
 
 impl AxisState {
@@ -64,7 +62,6 @@ impl AxisState {
             counted: VecDeque::new(),
             direction: None,
             hold_until: None,
-            suppressed: 0,
         }
     }
 
@@ -86,10 +83,6 @@ impl AxisState {
     /// When the hold in force ends.
     pub fn hold_until(&self) -> Option<MonoTime> {
         self.hold_until
-    }
-
-    pub fn suppressed_count(&self) -> u64 {
-        self.suppressed
     }
 
     /// When [`AxisState::hold_ended`] wants to be called.
@@ -197,8 +190,7 @@ impl AxisState {
         AxisEffect::Changed { was, to, measured: self.measured }
     }
 
-    fn suppress(&mut self, to: Level) -> AxisEffect {
-        self.suppressed += 1;
+    fn suppress(&self, to: Level) -> AxisEffect {
         AxisEffect::Suppressed { was: self.level, to }
     }
 

@@ -252,9 +252,9 @@ impl Bench {
     /// What came of the attempts at an entry.
     pub fn outcomes(&self, name: &str) -> Vec<Outcome> {
         let heard = self.heard.0.borrow();
-        let outcomes = heard.iter().filter_map(|event| match event {
-            Event::AttemptFinished { entry, outcome, .. } if entry.as_str() == name => Some(*outcome),
-            _ => None,
+        let outcomes = heard.iter().filter_map(|event| {
+            let Event::AttemptFinished { entry, outcome, .. } = event else { return None };
+            (entry.as_str() == name).then_some(*outcome)
         });
         outcomes.collect()
     }

@@ -18,3 +18,4 @@ pub mod queue;
 pub mod server;
 pub mod store;
 pub mod wire;
+pub mod wrapper;

@@ -16,7 +16,7 @@
 mod table;
 mod when;
 
-pub use table::TABLE_VERSION;
+pub use table::{TABLE_VERSION, newest_version};
 
 use crate::base::{SessionOutcome, Span, WallTime};
 use jiff::tz::TimeZone;

@@ -107,7 +107,7 @@ fn next(day: Option<Day>, time: Time, zone: &TimeZone, now: WallTime) -> Option<
     let on = |date: Date| {
         let at = zone.to_ambiguous_timestamp(DateTime::from_parts(date, time));
         let skipped = matches!(at.offset(), AmbiguousOffset::Gap { .. });
-        let first = at.clone().earlier().ok()?.as_millisecond();
+        let first = at.earlier().ok()?.as_millisecond();
         let second = at.later().ok()?.as_millisecond();
         Some(if skipped || !ahead(&first) { second } else { first })
     };

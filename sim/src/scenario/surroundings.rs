@@ -4,6 +4,7 @@
 //! Without a `[[chain]]` of use "chat", a chain "default" asks every provider that can chat and has no `dims`, in file
 //! order; without one of use "embedding", a chain "embedding" asks every provider that can embed and has `dims`, as
 //! long as they share model and dims. A provider with `dims` is for embeddings unless a chain says otherwise.
+//! Sessions work at the server of api "claude-code"; if none is given, one of that name is made.
 //! **Source:** scenario.md; engine.md 5 (embedding chains).
 
 use super::dist::{DIST, read_dist};
@@ -51,6 +52,8 @@ pub const ALLOWANCE_KEYS: Keys = &[&[
 ]];
 
 const LATENCY: &str = "300ms";
+/// The name of the server that sessions work at if none is given.
+const CLAUDE_CODE: &str = "claude-code";
 
 /// What the other tables of a scenario refer to.
 pub struct Surroundings {
@@ -87,6 +90,7 @@ pub fn read_surroundings(root: &Table, mut rules: Rules, source: &Source, proble
     }
     let places = names.iter().map(|(name, span)| (name.as_str(), span.clone()));
     entries::check_unique("provider or channel", places, problems);
+    providers.extend(implied_claude_code(root, &providers));
     read_chains(root, &mut rules, problems);
     Surroundings { providers, channels, rules }
 }
@@ -104,8 +108,8 @@ fn read_provider(
     let api = table.text("api")?;
     let (text, server, api) = APIS.into_iter().find(|(own, ..)| *own == api).expect("the key's shape was checked");
     match server {
-        ServerApi::Openai | ServerApi::Anthropic => {}
-        ServerApi::Mistral | ServerApi::Ollama | ServerApi::Qdrant | ServerApi::Webhook | ServerApi::ClaudeCode => {
+        ServerApi::Openai | ServerApi::Anthropic | ServerApi::ClaudeCode => {}
+        ServerApi::Mistral | ServerApi::Ollama | ServerApi::Qdrant | ServerApi::Webhook => {
             let complaint = Complaint::new(format!("api {text:?} is not supported yet"));
             problems.add(table.value_span("api"), complaint);
         }
@@ -131,6 +135,24 @@ fn read_provider(
     let latency = read_dist(table.text("latency").unwrap_or(LATENCY)).expect("the key's shape was checked");
     let provider = Provider { line, name, api: server, latency, models, limit, dims, local };
     Some((provider, rule, table.value_span("name")))
+}
+
+/// Sessions need somebody to work at.
+fn implied_claude_code(root: &Table, providers: &[Provider]) -> Option<Provider> {
+    let asked = root.tables("load").into_iter().any(|(load, _)| {
+        load.get("kind").and_then(|kind| kind.get_ref().as_str()).is_some_and(|kind| kind == "session")
+    });
+    let given = providers.iter().any(|provider| provider.api == ServerApi::ClaudeCode || provider.name == CLAUDE_CODE);
+    (asked && !given).then(|| Provider {
+        line: 0,
+        name: CLAUDE_CODE.to_owned(),
+        api: ServerApi::ClaudeCode,
+        latency: read_dist(LATENCY).expect("the default is one"),
+        models: Vec::new(),
+        limit: Allowance::default(),
+        dims: None,
+        local: false,
+    })
 }
 
 fn read_channel(

@@ -182,6 +182,7 @@ impl Driver {
             // Chats and status files are read on their own.
             LoadKind::Chat { .. } | LoadKind::Remember { .. } | LoadKind::Status => None,
             LoadKind::Recall { .. } | LoadKind::Defer { .. } | LoadKind::Outreach { .. } => got.json(),
+            LoadKind::Session(_) => None,
         };
         let text = |name: &str| said.as_ref().and_then(|said| said.get(name)).and_then(Value::as_str);
         let number = |name: &str| said.as_ref().and_then(|said| said.get(name)).and_then(Value::as_u64);

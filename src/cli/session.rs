@@ -1,12 +1,12 @@
 //! `squalld session run`: a command as a session of the daemon's budget.
 
+use super::USAGE;
 use crate::adapter::process::{CommandLaunch, Signal, Signals};
 use crate::adapter::{BootClock, OsSeededRng, TokioNet, zone::local_zone};
 use crate::base::{MonoTime, SessionClass};
 use crate::port::Rng;
 use crate::wire::claude::{TABLE_VERSION, newest_version};
 use crate::wrapper::{Daemon, Ended, IfUnreachable, Order, Wrapper, key_of};
-use super::USAGE;
 use clap::{Args, Subcommand, ValueEnum};
 use std::process::ExitCode;
 use std::rc::Rc;

@@ -30,6 +30,12 @@ pub struct Slot {
     pub n: u64,
 }
 
+impl Slot {
+    pub fn new(class: SessionClass, trial: bool, started_ms: u64, n: u64) -> Slot {
+        Slot { class, trial, started_ms, answered: false, limited: false, n }
+    }
+}
+
 /// Something of a session that does not fit its story so far; a sentence.
 pub type Wrong = String;
 
@@ -130,6 +136,11 @@ impl Sessions {
     /// Starts failed, and it is not proven that they work again: everyone is let in alone.
     pub fn is_unproven(&self) -> bool {
         self.after_failures.is_some()
+    }
+
+    pub fn level_at(&mut self, now: u64) -> Level {
+        self.now(now);
+        self.level(now)
     }
 
     pub fn level(&self, now: u64) -> Level {
@@ -322,7 +333,7 @@ mod tests {
     use SessionClass::{Background, Foreground, Reflection};
 
     fn slot(class: SessionClass, started_ms: u64, trial: bool) -> Slot {
-        Slot { class, trial, started_ms, answered: false, limited: false, n: 0 }
+        Slot::new(class, trial, started_ms, 0)
     }
 
     fn sessions() -> Sessions {

@@ -102,7 +102,7 @@ impl Budget {
         self.waiting.observe(entry, event);
         if let Event::SessionStarted { session, class, trial, item } = event {
             self.judged += 1;
-            let slot = Slot { class: *class, trial: *trial, started_ms: now, answered: false, limited: false, n };
+            let slot = Slot::new(*class, *trial, now, n);
             let unproven = sessions.is_unproven();
             let mut wrong = sessions.start(*session, slot, now);
             let level = self.applied.unwrap_or(Level::Normal);

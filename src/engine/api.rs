@@ -148,8 +148,17 @@ pub struct SessionAsk {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SessionReply {
     /// It holds a slot until its lease ends. `progress`: how far an earlier run of it came.
-    Started { session: u64, token: u64, lease: Span, progress: Option<String> },
-    Waiting { session: u64, item: u64, reason: String },
+    Started {
+        session: u64,
+        token: u64,
+        lease: Span,
+        progress: Option<String>,
+    },
+    Waiting {
+        session: u64,
+        item: u64,
+        reason: String,
+    },
 }
 
 /// Why a word about a session changed nothing.

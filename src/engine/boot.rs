@@ -92,17 +92,17 @@ impl Engine {
             core.restored(now);
             core.measure(now);
         });
-        self.0.commit(|tx, now, events| {
+        self.0.commit(|tx, _, events| {
             for id in queue::free_leases(tx)? {
                 let reason = "its worker is gone".to_owned();
                 events.push(Event::DeferredReleased { id, not_before_ms: None, attempts: 0, reason });
             }
-            super::session::bury_damaged(tx, now, events)?;
             for (key, recipient, purpose) in outreach::doubt_open_intents(tx)? {
                 events.push(Event::OutreachInDoubt { key, recipient, purpose });
             }
             Ok(())
         })?;
+        self.bury_damaged_sessions()?;
         self.0.write_status("start");
         Ok(())
     }

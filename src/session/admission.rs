@@ -26,13 +26,7 @@ pub struct Refused(pub String);
 
 impl Sessions {
     /// Whether one more may start. `Ok(true)`: as a trial, let in alone to find out whether a trouble is over.
-    pub fn admits(
-        &self,
-        want: Want,
-        applied: Applied,
-        now: MonoTime,
-        rules: &SessionRules,
-    ) -> Result<bool, Refused> {
+    pub fn admits(&self, want: Want, applied: Applied, now: MonoTime, rules: &SessionRules) -> Result<bool, Refused> {
         let refused = |why: &str| Err(Refused(why.to_owned()));
         let foreground = want.class == SessionClass::Foreground;
         if self.active().count() >= rules.active_max as usize {

@@ -4,6 +4,7 @@
 //! over already, which says as little) our own back-off is waited: longer at each limit in a row, where limits that hit
 //! sessions of the same time are one.
 
+use super::Statement;
 use crate::base::rules::SessionRules;
 use crate::base::{MonoTime, Span};
 use serde::{Deserialize, Serialize};
@@ -25,17 +26,9 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// A session that started at `started` met a limit. `jitter_unit` is a random number in 0..1. When, by what is known
-    /// now, the limit of this window is over.
-    pub fn stated(
-        &mut self,
-        window: &str,
-        resets_in: Option<Span>,
-        started: MonoTime,
-        jitter_unit: f64,
-        now: MonoTime,
-        rules: &SessionRules,
-    ) -> MonoTime {
+    /// A session that started at `started` met a limit. When, by what is known now, the limit of this window is over.
+    pub fn stated(&mut self, statement: Statement, started: MonoTime, now: MonoTime, rules: &SessionRules) -> MonoTime {
+        let Statement { window, resets_in, jitter_unit } = statement;
         let same_limit = self.said_at.is_some_and(|at| started <= at);
         self.said_at = Some(now);
         let known = self.windows.get(window).copied().filter(|window| window.until > now);

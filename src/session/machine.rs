@@ -62,6 +62,14 @@ pub struct Place {
     pub trial: bool,
 }
 
+/// What a session read about a limit. `jitter_unit` is a random number in 0..1, for our own back-off.
+#[derive(Clone, Copy, Debug)]
+pub struct Statement<'a> {
+    pub window: &'a str,
+    pub resets_in: Option<Span>,
+    pub jitter_unit: f64,
+}
+
 /// There is no such run: its slot was reclaimed, or it ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gone;
@@ -77,9 +85,14 @@ pub struct Ended {
 /// What time did.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Happened {
-    Answered { session: u64 },
+    Answered {
+        session: u64,
+    },
     /// Its lease ended.
-    Lost { session: u64, active: Box<Active> },
+    Lost {
+        session: u64,
+        active: Box<Active>,
+    },
 }
 
 /// What is measured of all this.
@@ -160,15 +173,12 @@ impl Sessions {
         Ok(())
     }
 
-    /// It met a limit. `jitter_unit` is a random number in 0..1. When the limit of this window is over.
-    #[expect(clippy::too_many_arguments, reason = "a statement has these parts")]
+    /// It met a limit. When the limit of this window is over.
     pub fn limit(
         &mut self,
         session: u64,
         token: u64,
-        window: &str,
-        resets_in: Option<Span>,
-        jitter_unit: f64,
+        statement: Statement,
         now: MonoTime,
         rules: &SessionRules,
     ) -> Result<MonoTime, Gone> {
@@ -178,7 +188,7 @@ impl Sessions {
         self.limits_seen += u64::from(first);
         self.proof.start_worked(started);
         self.proof.limit_stated();
-        Ok(self.limits.stated(window, resets_in, started, jitter_unit, now, rules))
+        Ok(self.limits.stated(statement, started, now, rules))
     }
 
     /// It ended, as its owner says. A limit that was not stated before must be stated first.

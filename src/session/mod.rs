@@ -13,7 +13,7 @@ mod proof;
 mod waiting;
 
 pub use admission::{Applied, Refused, Want};
-pub use machine::{Active, Ask, Condition, Ended, Gone, Happened, Held, Place, Sessions};
+pub use machine::{Active, Ask, Condition, Ended, Gone, Happened, Held, Place, Sessions, Statement};
 pub use waiting::{Rank, Waiter, Waiting};
 
 #[cfg(test)]

@@ -2,12 +2,14 @@
 //!
 //! Its item stays leased as long as the session runs; the lease has no end of its own, the session's decides.
 
-use crate::base::{Axis, ItemStatus, MonoTime, Policy, SessionOutcome, WallTime};
+use super::super::Engine;
+use super::Change;
+use crate::base::{Axis, ItemStatus, MonoTime, Policy, SessionOutcome};
 use crate::event::Event;
 use crate::queue::SESSION;
 use crate::session::{Active, Ask, Held, Sessions, Waiter, Waiting};
-use crate::store::queue::{self, AxisSet, NewItem};
-use crate::store::{StoreError, Tx, state};
+use crate::store::queue::{self, AxisSet, NewItem, Queued};
+use crate::store::{StoreError, state};
 use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
 
@@ -32,132 +34,145 @@ fn payload(session: u64, ask: &Ask, limited: bool) -> String {
     serde_json::to_string(&payload).expect("a payload has no keys or numbers that JSON lacks")
 }
 
-/// Stores a session that waits from now on.
-#[expect(clippy::too_many_arguments, reason = "what is stored, when, and the events that say so")]
-pub fn queue(
-    tx: &Tx,
-    session: u64,
-    ask: Ask,
-    limited: bool,
-    reason: &str,
-    now: MonoTime,
-    wall: WallTime,
-    events: &mut Vec<Event>,
-) -> Result<Waiter, StoreError> {
-    let (class, priority, depends_on, policy) = (ask.class, ask.class.priority(), vec![Axis::Cc], Policy::Drain);
-    let item = NewItem {
-        work_type: SESSION.to_owned(),
-        call_site: "session".to_owned(),
-        priority,
-        payload: payload(session, &ask, limited),
-        depends_on: AxisSet::of(&depends_on),
-        policy,
-        ttl: None,
-        reason: reason.to_owned(),
-        not_before: MonoTime::ZERO,
-        expires_at: None,
-        attempts_max: ATTEMPTS_MAX,
-    };
-    let queued = queue::insert(tx, &item, now, wall)?;
-    assert!(!queued.merged, "SESSION-1: session {session} waits as the item of another");
-    let (id, reason) = (queued.id, reason.to_owned());
-    events.push(Event::DeferredQueued {
-        id,
-        work_type: item.work_type,
-        priority,
-        policy,
-        depends_on,
-        merged: false,
-        reason: reason.clone(),
-        ttl_ms: None,
-        not_before_ms: None,
-    });
-    events.push(Event::SessionDeferred { session, class, item: id, reason });
-    Ok(Waiter::new(ask, (priority, now, id), limited))
-}
-
-/// Stores that a run did not finish its session: it waits again, at its old place if it had one. A slot that was lost by
-/// somebody who never waited is given up for good: `None`.
-#[expect(clippy::too_many_arguments, reason = "what is stored, when, and the events that say so")]
-pub fn queue_again(
-    tx: &Tx,
-    session: u64,
-    active: Active,
-    limited: bool,
-    reason: &str,
-    now: MonoTime,
-    wall: WallTime,
-    events: &mut Vec<Event>,
-) -> Result<Option<Waiter>, StoreError> {
-    let Active { ask, held, .. } = active;
-    let Some(held) = held else {
-        return if limited { queue(tx, session, ask, true, reason, now, wall, events).map(Some) } else { Ok(None) };
-    };
-    let Held { item: id, claim, .. } = held;
-    let kept = queue::rewrite(tx, id, claim, &payload(session, &ask, limited))?
-        && queue::release(tx, id, claim, 0, now, now, reason)?;
-    if !kept {
-        events.push(Event::LeaseLost { id });
-        return Ok(None);
+impl Change<'_> {
+    /// A session waits from now on. Gives the number of its item.
+    pub(super) fn queue(&mut self, session: u64, ask: Ask, limited: bool, reason: &str) -> Result<u64, StoreError> {
+        let (class, policy, depends_on) = (ask.class, Policy::Drain, vec![Axis::Cc]);
+        let new = NewItem {
+            work_type: SESSION.to_owned(),
+            call_site: "session".to_owned(),
+            priority: class.priority(),
+            payload: payload(session, &ask, limited),
+            depends_on: AxisSet::of(&depends_on),
+            policy,
+            ttl: None,
+            reason: reason.to_owned(),
+            not_before: MonoTime::ZERO,
+            expires_at: None,
+            attempts_max: ATTEMPTS_MAX,
+        };
+        let Queued { id: item, merged } = queue::insert(self.tx, &new, self.now, self.wall)?;
+        assert!(!merged, "SESSION-1: session {session} waits as the item of another");
+        let priority = new.priority;
+        self.events.push(Event::DeferredQueued {
+            id: item,
+            work_type: new.work_type,
+            priority,
+            policy,
+            depends_on,
+            merged,
+            reason: reason.to_owned(),
+            ttl_ms: None,
+            not_before_ms: None,
+        });
+        self.waits(session, Waiter::new(ask, (priority, self.now, item), limited), reason);
+        Ok(item)
     }
-    let (class, reason) = (ask.class, reason.to_owned());
-    events.push(Event::DeferredReleased { id, not_before_ms: None, attempts: 0, reason: reason.clone() });
-    events.push(Event::SessionDeferred { session, class, item: id, reason });
-    let rank = held.rank(class);
-    Ok(Some(Waiter::new(ask, rank, limited)))
+
+    /// A run did not finish its session: it waits again, at its old place if it had one. `false`: its slot was lost by
+    /// somebody who never waited; there is nobody to wait for.
+    pub(super) fn queue_again(&mut self, session: u64, active: Active, reason: &str) -> Result<bool, StoreError> {
+        let Active { ask, held, limited, .. } = active;
+        let Some(held) = held else {
+            if limited {
+                self.queue(session, ask, limited, reason)?;
+            }
+            return Ok(limited);
+        };
+        let Held { item: id, claim, .. } = held;
+        let kept = queue::rewrite(self.tx, id, claim, &payload(session, &ask, limited))?
+            && queue::release(self.tx, id, claim, 0, self.now, self.now, reason)?;
+        if !kept {
+            self.events.push(Event::LeaseLost { id });
+            return Ok(false);
+        }
+        let reason_text = reason.to_owned();
+        self.events.push(Event::DeferredReleased { id, not_before_ms: None, attempts: 0, reason: reason_text });
+        let rank = held.rank(ask.class);
+        self.waits(session, Waiter::new(ask, rank, limited), reason);
+        Ok(true)
+    }
+
+    fn waits(&mut self, session: u64, waiter: Waiter, reason: &str) {
+        let (class, item, reason) = (waiter.ask.class, waiter.item(), reason.to_owned());
+        self.events.push(Event::SessionDeferred { session, class, item, reason });
+        self.waiting.push((session, Some(waiter)));
+    }
+
+    /// A session is over: whoever waited for it has been told.
+    pub(super) fn finish(&mut self, held: Held, outcome: SessionOutcome) -> Result<(), StoreError> {
+        let why = match outcome {
+            SessionOutcome::NotStarted => Some("it could not be started, and its caller knows"),
+            SessionOutcome::Failed => Some("its command failed, and its caller knows"),
+            SessionOutcome::Done | SessionOutcome::Limited | SessionOutcome::Lost => None,
+        };
+        self.finish_leased(held.item, held.claim, ItemStatus::Done, why)
+    }
+
+    pub(super) fn finish_leased(
+        &mut self,
+        id: u64,
+        claim: u64,
+        status: ItemStatus,
+        why: Option<&str>,
+    ) -> Result<(), StoreError> {
+        if queue::finish(self.tx, id, claim, status, 0, self.now, why)? {
+            self.ended(id, status, ItemStatus::Leased, why.unwrap_or_default());
+        } else {
+            self.events.push(Event::LeaseLost { id });
+        }
+        Ok(())
+    }
+
+    /// Ends the item of a session that waits.
+    pub(super) fn end_waiting(&mut self, id: u64, status: ItemStatus, why: &str) -> Result<(), StoreError> {
+        if queue::end_pending(self.tx, id, status, self.now, why)? {
+            self.ended(id, status, ItemStatus::Pending, why);
+        }
+        Ok(())
+    }
+
+    fn ended(&mut self, id: u64, status: ItemStatus, was: ItemStatus, why: &str) {
+        self.events.push(Event::DeferredFinished { id, status, was, reason: why.to_owned() });
+        if status == ItemStatus::Dead {
+            self.events.push(Event::DeadAdded { id, llm: false, reason: why.to_owned() });
+        }
+    }
 }
 
-/// Stores that a session is over: whoever waited for it has been told.
-pub fn finish(
-    tx: &Tx,
-    held: Held,
-    outcome: SessionOutcome,
-    now: MonoTime,
-    events: &mut Vec<Event>,
-) -> Result<(), StoreError> {
-    let id = held.item;
-    let why = match outcome {
-        SessionOutcome::NotStarted => Some("it could not be started, and its caller knows"),
-        SessionOutcome::Failed => Some("its command failed, and its caller knows"),
-        SessionOutcome::Done | SessionOutcome::Limited | SessionOutcome::Lost => None,
-    };
-    let kept = queue::finish(tx, id, held.claim, ItemStatus::Done, 0, now, why)?;
-    events.push(if kept {
-        let reason = why.unwrap_or_default().to_owned();
-        Event::DeferredFinished { id, status: ItemStatus::Done, was: ItemStatus::Leased, reason }
-    } else {
-        Event::LeaseLost { id }
-    });
-    Ok(())
+impl Engine {
+    /// Ends the items of sessions that nobody can make out any more.
+    pub(in super::super) fn bury_damaged_sessions(&self) -> Result<(), StoreError> {
+        let damaged: Vec<(u64, String)> = queue::session_items(self.0.store.borrow().reader())?
+            .into_iter()
+            .filter_map(|item| Some((item.id, read(&item.payload).err()?)))
+            .collect();
+        if damaged.is_empty() {
+            return Ok(());
+        }
+        self.session_change(|change| {
+            for (id, why) in &damaged {
+                change.end_waiting(*id, ItemStatus::Dead, &format!("the stored row is damaged: {why}"))?;
+            }
+            Ok(())
+        })
+    }
 }
 
-pub fn ended_pending(id: u64, status: ItemStatus, reason: &str) -> Event {
-    Event::DeferredFinished { id, status, was: ItemStatus::Pending, reason: reason.to_owned() }
+fn read(payload: &str) -> Result<Payload, String> {
+    serde_json::from_str(payload).map_err(|error| error.to_string())
 }
 
 /// What an earlier incarnation left: the machine, and those that wait. An item that cannot be read is left to
-/// [`bury_damaged`].
+/// [`Engine::bury_damaged_sessions`].
 pub fn restore(conn: &Connection) -> Result<(Sessions, Waiting), StoreError> {
     let sessions: Sessions = state::load(conn, STATE)?.unwrap_or_default();
     let mut waiting = Waiting::default();
     for item in queue::session_items(conn)? {
-        if let (None, Ok(payload)) = (item.claim, serde_json::from_str::<Payload>(&item.payload)) {
+        if let (None, Ok(payload)) = (item.claim, read(&item.payload)) {
             let rank = (payload.ask.class.priority(), item.deferred_at, item.id);
             waiting.insert(payload.session, Waiter::new(payload.ask, rank, payload.limited));
         }
     }
     Ok((sessions, waiting))
-}
-
-/// Ends the items of sessions that nobody can make out any more.
-pub fn bury_damaged(tx: &Tx, now: MonoTime, events: &mut Vec<Event>) -> Result<(), StoreError> {
-    for item in queue::session_items(tx)? {
-        let Err(error) = serde_json::from_str::<Payload>(&item.payload) else { continue };
-        let reason = format!("the stored row is damaged: {error}");
-        if queue::end_pending(tx, item.id, ItemStatus::Dead, now, &reason)? {
-            events.push(ended_pending(item.id, ItemStatus::Dead, &reason));
-            events.push(Event::DeadAdded { id: item.id, llm: false, reason });
-        }
-    }
-    Ok(())
 }

@@ -8,16 +8,17 @@ mod item;
 mod poll;
 mod turn;
 
-pub(super) use item::{STATE, bury_damaged, restore};
+pub(super) use item::{STATE, restore};
 pub(super) use poll::Polls;
 
 use super::Engine;
 use super::api::{SessionAsk, SessionError, SessionReply};
 use crate::axis::shed;
-use crate::base::{ItemStatus, MonoTime, SessionClass, SessionOutcome, Span};
+use crate::base::rules::SessionRules;
+use crate::base::{ItemStatus, MonoTime, SessionClass, SessionOutcome, Span, WallTime};
 use crate::event::Event;
-use crate::session::{Applied, Ask, Gone, Place, Rank, Refused, Sessions, Waiter, Want};
-use crate::store::{StoreError, Tx, queue, state};
+use crate::session::{Applied, Ask, Ended, Gone, Place, Rank, Refused, Sessions, Statement, Waiter, Want};
+use crate::store::{StoreError, Tx, state};
 
 /// The window of a limit that was only learned from how a session ended.
 const UNKNOWN_WINDOW: &str = "unknown";
@@ -43,26 +44,22 @@ impl Engine {
         // Whoever waits with this priority was here before.
         let rank = (class.priority(), MonoTime(u64::MAX), u64::MAX);
         let may = self.may_start(Want { class, limited: false }, rank);
-        let wall = self.0.ports.clock.wall();
-        let (reply, waiter) = self.session_change(|engine, tx, sessions, now, events| {
-            let session = sessions.number();
-            events.push(Event::SessionAsked { session, class });
+        let rules = &self.0.rules.sessions;
+        let reply = self.session_change(|change| {
+            let session = change.sessions.number();
+            change.events.push(Event::SessionAsked { session, class });
             match may {
                 Ok(trial) => {
-                    let rules = &engine.0.rules.sessions;
-                    let token = sessions.start(Place { session, ask, held: None, trial }, now, rules);
-                    events.push(Event::SessionStarted { session, class, trial, item: None });
-                    Ok((SessionReply::Started { session, token, lease: rules.lease, progress: None }, None))
+                    let token = change.sessions.start(Place { session, ask, held: None, trial }, change.now, rules);
+                    change.events.push(Event::SessionStarted { session, class, trial, item: None });
+                    Ok(SessionReply::Started { session, token, lease: rules.lease, progress: None })
                 }
                 Err(Refused(reason)) => {
-                    let waiter = item::queue(tx, session, ask, false, &reason, now, wall, events)?;
-                    Ok((SessionReply::Waiting { session, item: waiter.item(), reason }, Some((session, waiter))))
+                    let item = change.queue(session, ask, false, &reason)?;
+                    Ok(SessionReply::Waiting { session, item, reason })
                 }
             }
         })?;
-        if let Some((session, waiter)) = waiter {
-            self.0.core.borrow_mut().waiting.insert(session, waiter);
-        }
         Ok(reply)
     }
 
@@ -135,16 +132,10 @@ impl Engine {
         resets_in: Option<Span>,
     ) -> Result<(), SessionError> {
         check_length("window", WINDOW_BYTES_MAX, Some(window))?;
-        let jitter = self.jitter();
-        self.session_change(|engine, _, sessions, now, events| {
-            let rules = &engine.0.rules.sessions;
-            let until = sessions.limit(session, token, window, resets_in, jitter, now, rules);
-            if let Ok(until) = until {
-                events.push(limited(session, window, resets_in, until));
-            }
-            Ok(until.map(|_| ()))
-        })?
-        .map_err(|Gone| self.gone(session))
+        let rules = &self.0.rules.sessions;
+        let statement = Statement { window, resets_in, jitter_unit: self.jitter() };
+        self.session_change(|change| Ok(change.limit(session, token, statement, rules)))?
+            .map_err(|Gone| self.gone(session))
     }
 
     /// A session ended. `true`: it waits for another run.
@@ -158,39 +149,31 @@ impl Engine {
         progress: Option<String>,
     ) -> Result<bool, SessionError> {
         check_length("progress", PROGRESS_BYTES_MAX, progress.as_deref())?;
-        let jitter = self.jitter();
-        let wall = self.0.ports.clock.wall();
-        let waiter = self
-            .session_change(|engine, tx, sessions, now, events| {
-                let rules = &engine.0.rules.sessions;
-                let unsaid = sessions.get(session).is_some_and(|active| !active.limited);
-                if outcome == SessionOutcome::Limited && unsaid {
-                    match sessions.limit(session, token, UNKNOWN_WINDOW, None, jitter, now, rules) {
-                        Ok(until) => events.push(limited(session, UNKNOWN_WINDOW, None, until)),
-                        Err(Gone) => return Ok(Err(Gone)),
-                    }
-                }
-                let Ok(mut ended) = sessions.end(session, token, outcome, now, rules) else { return Ok(Err(Gone)) };
-                if ended.answered {
-                    events.push(Event::SessionAnswered { session });
-                }
-                events.push(Event::SessionEnded { session, outcome });
-                ended.active.ask.progress = progress.or(ended.active.ask.progress);
-                if outcome == SessionOutcome::Limited {
-                    let reason = "a limit ended it";
-                    return item::queue_again(tx, session, ended.active, true, reason, now, wall, events).map(Ok);
-                }
-                if let Some(held) = ended.active.held {
-                    item::finish(tx, held, outcome, now, events)?;
-                }
-                Ok(Ok(None))
-            })?
-            .map_err(|Gone| self.gone(session))?;
-        let waits = waiter.is_some();
-        if let Some(waiter) = waiter {
-            self.0.core.borrow_mut().waiting.insert(session, waiter);
-        }
-        Ok(waits)
+        let rules = &self.0.rules.sessions;
+        let unsaid = Statement { window: UNKNOWN_WINDOW, resets_in: None, jitter_unit: self.jitter() };
+        self.session_change(|change| {
+            let Some(active) = change.sessions.get(session).filter(|active| active.token == token) else {
+                return Ok(Err(Gone));
+            };
+            if outcome == SessionOutcome::Limited && !active.limited {
+                change.limit(session, token, unsaid, rules).expect("the token was just compared");
+            }
+            let ended = change.sessions.end(session, token, outcome, change.now, rules);
+            let Ended { mut active, answered } = ended.expect("the token was just compared");
+            if answered {
+                change.events.push(Event::SessionAnswered { session });
+            }
+            change.events.push(Event::SessionEnded { session, outcome });
+            active.ask.progress = progress.or(active.ask.progress);
+            if outcome == SessionOutcome::Limited {
+                return change.queue_again(session, active, "a limit ended it").map(Ok);
+            }
+            if let Some(held) = active.held {
+                change.finish(held, outcome)?;
+            }
+            Ok(Ok(false))
+        })?
+        .map_err(|Gone| self.gone(session))
     }
 
     /// Whoever asked no longer wants it.
@@ -202,14 +185,11 @@ impl Engine {
             Err(SessionError::Over { .. }) => return Ok(()),
             Err(error) => return Err(error),
         };
-        self.session_change(|_, tx, _, now, events| {
-            let reason = "cancelled by the caller";
-            if queue::end_pending(tx, item, ItemStatus::Discarded, now, reason)? {
-                events.push(item::ended_pending(item, ItemStatus::Discarded, reason));
-            }
+        self.session_change(|change| {
+            change.end_waiting(item, ItemStatus::Discarded, "cancelled by the caller")?;
+            change.waiting.push((session, None));
             Ok(())
         })?;
-        self.0.core.borrow_mut().waiting.remove(session);
         self.0.polls.forget(session);
         Ok(())
     }
@@ -236,18 +216,24 @@ impl Engine {
     /// One session event: the machine, its rows and its events in one transaction; then the levels are measured.
     ///
     /// **Errors:** the disk's; nothing changed.
-    fn session_change<R>(
-        &self,
-        change: impl FnOnce(&Engine, &Tx, &mut Sessions, MonoTime, &mut Vec<Event>) -> Result<R, StoreError>,
-    ) -> Result<R, StoreError> {
-        let mut sessions = self.0.core.borrow().sessions.clone();
-        let result = self.0.commit(|tx, now, events| {
-            let result = change(self, tx, &mut sessions, now, events)?;
+    fn session_change<R>(&self, decision: impl FnOnce(&mut Change) -> Result<R, StoreError>) -> Result<R, StoreError> {
+        let sessions = self.0.core.borrow().sessions.clone();
+        let wall = self.0.ports.clock.wall();
+        let (result, sessions, waiting) = self.0.commit(|tx, now, events| {
+            let mut change = Change { tx, now, wall, sessions, events, waiting: Vec::new() };
+            let result = decision(&mut change)?;
+            let Change { sessions, waiting, .. } = change;
             state::save(tx, STATE, &sessions)?;
-            Ok(result)
+            Ok((result, sessions, waiting))
         })?;
         self.0.decide(|core, now| {
             core.sessions = sessions;
+            for (session, waiter) in waiting {
+                core.waiting.remove(session);
+                if let Some(waiter) = waiter {
+                    core.waiting.insert(session, waiter);
+                }
+            }
             core.measure(now);
         });
         self.0.wake.sessions.notify_one();
@@ -255,13 +241,28 @@ impl Engine {
     }
 }
 
-fn want(waiter: &Waiter) -> Want {
-    Want { class: waiter.ask.class, limited: waiter.limited }
+/// A session event on its way into the database. What is not stored did not happen.
+struct Change<'a> {
+    tx: &'a Tx,
+    now: MonoTime,
+    wall: WallTime,
+    sessions: Sessions,
+    events: &'a mut Vec<Event>,
+    /// Who waits from now on, and who no longer does.
+    waiting: Vec<(u64, Option<Waiter>)>,
 }
 
-fn limited(session: u64, window: &str, resets_in: Option<Span>, until: MonoTime) -> Event {
-    let (window, resets_in_ms) = (window.to_owned(), resets_in.map(Span::ms));
-    Event::SessionLimited { session, window, resets_in_ms, until_ms: until.ms() }
+impl Change<'_> {
+    fn limit(&mut self, session: u64, token: u64, statement: Statement, rules: &SessionRules) -> Result<(), Gone> {
+        let until = self.sessions.limit(session, token, statement, self.now, rules)?;
+        let (window, resets_in_ms) = (statement.window.to_owned(), statement.resets_in.map(Span::ms));
+        self.events.push(Event::SessionLimited { session, window, resets_in_ms, until_ms: until.ms() });
+        Ok(())
+    }
+}
+
+fn want(waiter: &Waiter) -> Want {
+    Want { class: waiter.ask.class, limited: waiter.limited }
 }
 
 fn check_length(field: &'static str, max: usize, text: Option<&str>) -> Result<(), SessionError> {

@@ -2,7 +2,7 @@
 
 use super::super::Engine;
 use super::super::api::SessionReply;
-use super::{item, want};
+use super::want;
 use crate::base::{ItemStatus, MonoTime, SessionOutcome, Span};
 use crate::event::Event;
 use crate::session::{Happened, Held, Place};
@@ -58,27 +58,18 @@ impl Engine {
 
     /// Answers, limits that are over, and slots of owners that nothing was heard of.
     fn session_time(&self) -> Result<(), StoreError> {
-        let wall = self.0.ports.clock.wall();
-        let lost = self.session_change(|engine, tx, sessions, now, events| {
-            let mut lost = Vec::new();
-            for happened in sessions.timer(now, &engine.0.rules.sessions) {
+        self.session_change(|change| {
+            for happened in change.sessions.timer(change.now, &self.0.rules.sessions) {
                 match happened {
-                    Happened::Answered { session } => events.push(Event::SessionAnswered { session }),
+                    Happened::Answered { session } => change.events.push(Event::SessionAnswered { session }),
                     Happened::Lost { session, active } => {
-                        events.push(Event::SessionEnded { session, outcome: SessionOutcome::Lost });
-                        let (limited, reason) = (active.limited, "nothing was heard of it for too long");
-                        let waiter = item::queue_again(tx, session, *active, limited, reason, now, wall, events)?;
-                        lost.extend(waiter.map(|waiter| (session, waiter)));
+                        change.events.push(Event::SessionEnded { session, outcome: SessionOutcome::Lost });
+                        change.queue_again(session, *active, "nothing was heard of it for too long")?;
                     }
                 }
             }
-            Ok(lost)
-        })?;
-        let mut core = self.0.core.borrow_mut();
-        for (session, waiter) in lost {
-            core.waiting.insert(session, waiter);
-        }
-        Ok(())
+            Ok(())
+        })
     }
 
     /// The first that may start and is being waited for this moment. One whose waiter is between two polls keeps its turn.
@@ -92,35 +83,26 @@ impl Engine {
     /// Gives a slot to a session that waits. `None`: its item cannot be run, and the session is over.
     pub(super) fn start_waiting(&self, session: u64, trial: bool) -> Result<Option<SessionReply>, StoreError> {
         let owner = self.0.store.borrow().incarnation;
+        let rules = &self.0.rules.sessions;
         let waiter = self.0.core.borrow().waiting.get(session).expect("only who waits is started").clone();
-        let item = waiter.item();
-        let reply = self.session_change(|engine, tx, sessions, now, events| {
-            let Some(claimed) = queue::lease(tx, item, owner, None)? else {
-                events.push(Event::LeaseLost { id: item });
+        let (item, class, progress) = (waiter.item(), waiter.ask.class, waiter.ask.progress.clone());
+        let reply = self.session_change(|change| {
+            change.waiting.push((session, None));
+            let Some(claimed) = queue::lease(change.tx, item, owner, None)? else {
+                change.events.push(Event::LeaseLost { id: item });
                 return Ok(None);
             };
             let (work_type, priority, claim) = (claimed.work_type, claimed.priority, claimed.token);
-            events.push(Event::DeferredRun { id: item, work_type, priority, token: claim });
+            change.events.push(Event::DeferredRun { id: item, work_type, priority, token: claim });
             if !claimed.intact {
-                let reason = "the stored row is damaged".to_owned();
-                queue::finish(tx, item, claim, ItemStatus::Dead, 0, now, Some(&reason))?;
-                events.push(Event::DeferredFinished {
-                    id: item,
-                    status: ItemStatus::Dead,
-                    was: ItemStatus::Leased,
-                    reason: reason.clone(),
-                });
-                events.push(Event::DeadAdded { id: item, llm: false, reason });
+                change.finish_leased(item, claim, ItemStatus::Dead, Some("the stored row is damaged"))?;
                 return Ok(None);
             }
-            let rules = &engine.0.rules.sessions;
-            let (class, progress) = (waiter.ask.class, waiter.ask.progress.clone());
             let held = Some(Held { item, claim, deferred_at: claimed.deferred_at });
-            let token = sessions.start(Place { session, ask: waiter.ask, held, trial }, now, rules);
-            events.push(Event::SessionStarted { session, class, trial, item: Some(item) });
+            let token = change.sessions.start(Place { session, ask: waiter.ask, held, trial }, change.now, rules);
+            change.events.push(Event::SessionStarted { session, class, trial, item: Some(item) });
             Ok(Some(SessionReply::Started { session, token, lease: rules.lease, progress }))
         })?;
-        self.0.core.borrow_mut().waiting.remove(session);
         if reply.is_none() {
             self.0.polls.forget(session);
         }

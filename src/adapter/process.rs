@@ -7,7 +7,7 @@
 
 use crate::base::{MonoTime, Span};
 use crate::port::{Clock, LocalFuture};
-use crate::wrapper::{Launch, Output, Running};
+use crate::wrapper::{Launch, Output, Place, Running};
 use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::io::{self, IsTerminal};
@@ -30,11 +30,14 @@ pub struct CommandLaunch {
 }
 
 impl Launch for CommandLaunch {
-    fn start(&self, session: Option<u64>) -> LocalFuture<'static, io::Result<Box<dyn Running>>> {
+    fn start(&self, place: Option<Place>) -> LocalFuture<'static, io::Result<Box<dyn Running>>> {
         let mut command = Command::new(&self.program);
         command.args(&self.args);
-        if let Some(session) = session {
-            command.env("SQUALL_SESSION", session.to_string());
+        if let Some(place) = place {
+            command.env("SQUALL_SESSION", place.session.to_string());
+            if let Some(progress) = place.progress {
+                command.env("SQUALL_PROGRESS", progress);
+            }
         }
         if !self.interactive {
             command.stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -273,8 +276,9 @@ mod tests {
             interactive: false,
             clock: Rc::new(BootClock::starting_at(MonoTime::ZERO)),
         };
+        let place = Place { session: 7, progress: Some("8f3a".into()) };
         tokio::task::LocalSet::new().block_on(&runtime, async move {
-            let mut running = launch.start(Some(7)).await.expect("there is a shell");
+            let mut running = launch.start(Some(place)).await.expect("there is a shell");
             let mut outputs = Vec::new();
             loop {
                 outputs.push(running.next().await);
@@ -291,8 +295,8 @@ mod tests {
 
     #[test]
     fn a_commands_lines_come_before_its_exit_code() {
-        let script = "echo session $SQUALL_SESSION; printf 'no end'; exit 3";
-        assert_eq!(outputs(script), [line("session 7"), line("no end"), Output::Exited(3)]);
+        let script = "echo session $SQUALL_SESSION after $SQUALL_PROGRESS; printf 'no end'; exit 3";
+        assert_eq!(outputs(script), [line("session 7 after 8f3a"), line("no end"), Output::Exited(3)]);
         assert_eq!(outputs("echo oops >&2"), [line("oops"), Output::Exited(0)]);
     }
 

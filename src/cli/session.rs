@@ -75,7 +75,8 @@ Exit codes:
   75  no slot is free (--no-wait), or a session with the same key runs already: try again later
 
 Ctrl-C while waiting gives up the place in the queue; SIGTERM and SIGHUP leave the work there, and the same command takes
-it up again. While the command runs, signals are its own. It finds the number of its session in SQUALL_SESSION.
+it up again. While the command runs, signals are its own. It finds the number of its session in SQUALL_SESSION
+and, if an earlier run of the same work was ended, that run's Claude Code session id in SQUALL_PROGRESS (claude --resume).
 
 Messages about limits: table {TABLE_VERSION}, up to Claude Code {}. With --output-format stream-json they need not be
 guessed from text.",

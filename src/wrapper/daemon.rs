@@ -35,6 +35,8 @@ pub(super) struct Slot {
     pub session: u64,
     pub token: Value,
     pub lease: Span,
+    /// How far an earlier run of the work came.
+    pub progress: Option<String>,
 }
 
 pub(super) enum Asked {
@@ -90,7 +92,8 @@ impl Answer {
     fn slot(&self) -> Option<Slot> {
         let lease_s = self.body.get("lease_s").and_then(Value::as_u64).filter(|lease_s| *lease_s > 0)?;
         let token = self.body.get("token").filter(|token| !token.is_null())?.clone();
-        Some(Slot { session: self.session()?, token, lease: Span::from_secs(lease_s) })
+        let lease = Span::from_secs(lease_s);
+        Some(Slot { session: self.session()?, token, lease, progress: self.text("progress") })
     }
 
     /// An answer that is none of those we know: not worth asking again.

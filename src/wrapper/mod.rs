@@ -37,10 +37,18 @@ const NOT_EXECUTABLE: i32 = 126;
 
 /// How a command is started.
 pub trait Launch {
-    /// `session`: the number of its slot; `None`: it runs without one.
+    /// `place`: its slot; `None`: it runs without one.
     ///
     /// **Errors:** the system's, such as `NotFound`.
-    fn start(&self, session: Option<u64>) -> LocalFuture<'static, io::Result<Box<dyn Running>>>;
+    fn start(&self, place: Option<Place>) -> LocalFuture<'static, io::Result<Box<dyn Running>>>;
+}
+
+/// What a command may know about its slot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    pub session: u64,
+    /// How far an earlier run of the work came, in its own words: Claude Code's is the name to resume it by.
+    pub progress: Option<String>,
 }
 
 /// A command that runs. Dropping it says nothing about its end.
@@ -287,11 +295,12 @@ impl Wrapper {
 
     async fn guarded(&self, slot: Slot) -> Ended {
         let session = Some(slot.session);
+        let place = Place { session: slot.session, progress: slot.progress.clone() };
         let reports = Reports::default();
         let mut reader = Reader::new(self.zone.clone());
         let command = async {
             let mut hear = |limit| reports.limit(limit);
-            let exit = self.command(session, &mut reader, &mut hear).await;
+            let exit = self.command(Some(place), &mut reader, &mut hear).await;
             let (outcome, exit) = outcome(&reader, exit);
             reports.end(outcome, reader.progress().map(str::to_owned));
             (outcome, exit)
@@ -304,11 +313,11 @@ impl Wrapper {
     /// Starts the command and reads it to its end. `hear` is told the limits as they come.
     async fn command(
         &self,
-        session: Option<u64>,
+        place: Option<Place>,
         reader: &mut Reader,
         hear: &mut dyn FnMut(report::Limit),
     ) -> Result<i32, io::Error> {
-        let mut running = match self.launch.start(session).await {
+        let mut running = match self.launch.start(place).await {
             Ok(running) => running,
             Err(error) => {
                 (self.tell)(&format!("squalld: the command cannot be started: {error}"));

@@ -8,16 +8,8 @@ use squall::base::{Level, SessionClass, SessionOutcome};
 use std::collections::{BTreeMap, VecDeque};
 
 pub const HOUR_MS: u64 = 3_600_000;
-/// A session that runs this long without a limit has been answered.
-pub const ANSWERED_AFTER_MS: u64 = 60_000;
-/// While UNAVAILABLE, trials are at least this far apart.
-pub const TRIAL_EVERY_MS: u64 = 60_000;
-/// So many answered sessions end a limit, or UNAVAILABLE.
-pub const CONFIRMATIONS: u32 = 3;
 /// Shares of a budget are not exact numbers.
 const HAIR: f64 = 1e-9;
-/// So many failed starts in a row are UNAVAILABLE.
-const FAILURES: u32 = 3;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slot {
@@ -76,6 +68,10 @@ impl Sessions {
 
     pub fn with_rules(&mut self, rules: &SessionRules) {
         self.rules = rules.clone();
+    }
+
+    pub fn rules(&self) -> &SessionRules {
+        &self.rules
     }
 
     pub fn slot(&self, session: u64) -> Option<&Slot> {
@@ -179,7 +175,9 @@ impl Sessions {
             } else if let Some((other, _)) = self.trial() {
                 wrong.push(format!("session {session} is tried while the trial {other} is not answered"));
             }
-            if let Some(last) = self.last_trial.filter(|last| self.is_failing() && now < last + TRIAL_EVERY_MS) {
+            if let Some(last) =
+                self.last_trial.filter(|last| self.is_failing() && now < last + self.rules.trial_every.ms())
+            {
                 wrong
                     .push(format!("session {session} is tried {} ms after the last one while UNAVAILABLE", now - last));
             }
@@ -188,8 +186,9 @@ impl Sessions {
             wrong.push(format!("{class} session {session} is started while a limit is in force until {until} ms"));
         } else if !foreground && let Some(answers) = self.confirming(now) {
             if !slot.trial {
+                let all = self.rules.confirmations;
                 wrong.push(format!(
-                    "{class} session {session} is started after {answers} of {CONFIRMATIONS} answers since a limit"
+                    "{class} session {session} is started after {answers} of {all} answers since a limit"
                 ));
             } else if let Some((other, _)) = self.trial() {
                 wrong.push(format!("session {session} is tried while the trial {other} is not answered"));
@@ -236,7 +235,7 @@ impl Sessions {
             && started_ms >= *since
         {
             *answers += 1;
-            if *answers >= CONFIRMATIONS {
+            if *answers >= self.rules.confirmations {
                 self.after_failures = None;
             }
         }
@@ -245,7 +244,7 @@ impl Sessions {
             && started_ms >= over_ms
         {
             *answers += 1;
-            if *answers >= CONFIRMATIONS {
+            if *answers >= self.rules.confirmations {
                 self.after_limit = None;
                 self.limits.clear();
             }
@@ -268,7 +267,7 @@ impl Sessions {
                 self.failed_ms = self.failed_ms.max(slot.started_ms);
                 match &mut self.after_failures {
                     Some((_, answers)) => *answers = 0,
-                    None if self.failures >= FAILURES => self.after_failures = Some((now, 0)),
+                    None if self.failures >= self.rules.failed_starts_max => self.after_failures = Some((now, 0)),
                     None => {}
                 }
             }
@@ -304,7 +303,7 @@ impl Sessions {
             return None;
         }
         if self.is_failing() {
-            at = at.max(self.last_trial.map_or(0, |last| last + TRIAL_EVERY_MS));
+            at = at.max(self.last_trial.map_or(0, |last| last + self.rules.trial_every.ms()));
         }
         if patient && self.after_limit.is_some() {
             at = at.max(self.limited_until().unwrap_or(0));

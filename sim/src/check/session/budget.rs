@@ -10,7 +10,7 @@ use super::waiting::Waiting;
 use crate::check::setting::{Setting, Start};
 use crate::check::{Check, Violation};
 use crate::history::{Entry, Outside, What};
-use crate::model::session::{ANSWERED_AFTER_MS, Sessions, Slot};
+use crate::model::session::{Sessions, Slot};
 use squall::base::{Axis, Level, SessionClass, SessionOutcome};
 use squall::event::Event;
 
@@ -155,9 +155,11 @@ impl Budget {
 
     /// The instant is over: its answers were some.
     fn settle(&mut self, out: &mut Vec<Violation>) {
+        let Some(sessions) = &self.sessions else { return };
+        let answered_after = sessions.rules().answered_after.ms();
         for (session, n, started_ms) in std::mem::take(&mut self.answers) {
             let ran = self.now - started_ms;
-            if ran < ANSWERED_AFTER_MS && !self.ended_well.contains(&session) {
+            if ran < answered_after && !self.ended_well.contains(&session) {
                 let what = format!("session {session} is answered after {ran} ms, and has not ended");
                 out.push(Violation::new(self.now, [n], what));
             }

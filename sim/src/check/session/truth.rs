@@ -9,8 +9,7 @@ use crate::model::session::{Sessions, Slot};
 use squall::base::SessionOutcome;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The lease of a slot: who says nothing for so long has lost it.
-const LEASE_MS: u64 = 60_000;
+/// The engine may take so long to act on what it knows.
 const SLACK_MS: u64 = 1_000;
 
 #[derive(Default)]
@@ -64,7 +63,8 @@ impl Truth {
         self.idle.remove(&session);
         let since = *self.running.get(&session)?;
         // Nobody can say that he is alive to an engine that is down.
-        let heard = setting.started_ms() + LEASE_MS < entry.t_ms || setting.started_ms() <= since;
+        let lease = setting.rules().map_or(0, |rules| rules.sessions.lease.ms());
+        let heard = setting.started_ms() + lease < entry.t_ms || setting.started_ms() <= since;
         let what = match outcome {
             SessionOutcome::Lost if !heard => return None,
             SessionOutcome::Lost => {
@@ -85,7 +85,7 @@ impl Truth {
         let mut out = Vec::new();
         for (session, idle_ms) in &self.idle {
             let Some(slot) = sessions.slot(*session) else { continue };
-            let due = (*idle_ms).max(setting.started_ms()) + LEASE_MS + SLACK_MS;
+            let due = (*idle_ms).max(setting.started_ms()) + sessions.rules().lease.ms() + SLACK_MS;
             if due < now && self.told.insert(*session) {
                 let what = format!(
                     "session {session} still holds a slot at {now} ms, and nothing of it runs since {idle_ms} ms"

@@ -12,8 +12,6 @@ use squall::base::{Level, SessionClass, SessionOutcome};
 use squall::event::Event;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A waiter counts as present for 5 s between two polls, and a slot is given into a poll only.
-const BETWEEN_POLLS_MS: u64 = 5_000;
 /// The engine may take so long to act on what it knows.
 const SLACK_MS: u64 = 1_000;
 
@@ -110,6 +108,8 @@ impl Waiting {
         if self.told {
             return None;
         }
+        // A waiter counts as present between two polls, and a slot is given into a poll only.
+        let grace = sessions.rules().waiter_grace.ms();
         let (session, waits, at_ms) =
             self.waits.iter().filter(|(_, waits)| waits.present).find_map(|(session, waits)| {
                 let limited = self.limited.contains(session);
@@ -117,7 +117,7 @@ impl Waiting {
                 // While a trouble is being proven gone the level stays, and one at a time is let in.
                 let proving = sessions.is_unproven() || sessions.confirming(at_ms).is_some();
                 let fits = proving || admits(applied, waits.class);
-                (fits && at_ms + BETWEEN_POLLS_MS + SLACK_MS < now).then_some((*session, waits, at_ms))
+                (fits && at_ms + grace + SLACK_MS < now).then_some((*session, waits, at_ms))
             })?;
         self.told = true;
         let class = waits.class.name();

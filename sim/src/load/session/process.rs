@@ -14,7 +14,7 @@ use crate::world::http::Client;
 use bytes::Bytes;
 use squall::base::Span;
 use squall::port::LocalFuture;
-use squall::wrapper::{Launch, Output, Running};
+use squall::wrapper::{Launch, Output, Place, Running};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::io;
@@ -70,7 +70,7 @@ impl Scripted {
 }
 
 impl Launch for Scripted {
-    fn start(&self, session: Option<u64>) -> LocalFuture<'static, io::Result<Box<dyn Running>>> {
+    fn start(&self, place: Option<Place>) -> LocalFuture<'static, io::Result<Box<dyn Running>>> {
         let now = self.told.scene.host.world().now_ms();
         let mut stream = self.stream.borrow_mut();
         let works_until = now + STARTS_IN.ms() + self.of.runs_for.sample(&mut stream).ms();
@@ -82,7 +82,7 @@ impl Launch for Scripted {
         let command = Command {
             told: self.told.clone(),
             of: self.of.clone(),
-            session,
+            session: place.map(|place| place.session),
             works_until,
             turn_every,
             phase: Phase::SignIn,

@@ -134,9 +134,12 @@ impl Sessions {
         self.after_failures.is_some()
     }
 
-    pub fn level_at(&mut self, now: u64) -> Level {
+    /// The best and the worst level that fit. Starts that work again and are not proven are out of UNAVAILABLE, but not yet
+    /// back; what that is called is left open.
+    pub fn range_at(&mut self, now: u64) -> (Level, Level) {
         self.now(now);
-        self.level(now)
+        let level = self.level(now);
+        (level, if self.is_unproven() { Level::Unavailable } else { level })
     }
 
     pub fn level(&self, now: u64) -> Level {
@@ -152,7 +155,9 @@ impl Sessions {
     }
 
     /// What is wrong with starting it now, each a sentence; then it is started.
-    pub fn start(&mut self, session: u64, slot: Slot, now: u64) -> Vec<Wrong> {
+    ///
+    /// `applied`: the level of `cc` in force.
+    pub fn start(&mut self, session: u64, slot: Slot, applied: Level, now: u64) -> Vec<Wrong> {
         self.now(now);
         let mut wrong = Vec::new();
         let foreground = slot.class == SessionClass::Foreground;
@@ -175,9 +180,8 @@ impl Sessions {
             } else if let Some((other, _)) = self.trial() {
                 wrong.push(format!("session {session} is tried while the trial {other} is not answered"));
             }
-            if let Some(last) =
-                self.last_trial.filter(|last| self.is_failing() && now < last + self.rules.trial_every.ms())
-            {
+            let unavailable = applied == Level::Unavailable || self.is_failing();
+            if let Some(last) = self.last_trial.filter(|last| unavailable && now < last + self.rules.trial_every.ms()) {
                 wrong
                     .push(format!("session {session} is tried {} ms after the last one while UNAVAILABLE", now - last));
             }
@@ -302,7 +306,7 @@ impl Sessions {
         if (self.is_unproven() || (patient && self.after_limit.is_some())) && self.trial().is_some() {
             return None;
         }
-        if self.is_failing() {
+        if self.is_unproven() {
             at = at.max(self.last_trial.map_or(0, |last| last + self.rules.trial_every.ms()));
         }
         if patient && self.after_limit.is_some() {
@@ -340,14 +344,14 @@ mod tests {
     }
 
     fn start(sessions: &mut Sessions, session: u64, class: SessionClass, now: u64) -> Vec<Wrong> {
-        sessions.start(session, slot(class, now, false), now)
+        sessions.start(session, slot(class, now, false), Level::Normal, now)
     }
 
     #[test]
     fn the_hour_is_throttled_at_16_spent_at_20_and_forgets_exactly_after_an_hour() {
         let mut of = sessions();
         for i in 0..20 {
-            of.start(i, slot(Foreground, i, false), i);
+            of.start(i, slot(Foreground, i, false), Level::Normal, i);
             of.end(i, SessionOutcome::Done, i);
             let expected = match i + 1 {
                 ..16 => Level::Normal,
@@ -378,7 +382,7 @@ mod tests {
         of.end(2, SessionOutcome::Done, 999);
         for i in 3..6 {
             assert_eq!(of.level(1_000), Level::RateLimited);
-            assert_eq!(of.start(i, slot(Background, 1_000, true), 1_000), Vec::<Wrong>::new());
+            assert_eq!(of.start(i, slot(Background, 1_000, true), Level::RateLimited, 1_000), Vec::<Wrong>::new());
             assert_eq!(of.opens_at(Background, false, 1_000), None, "one at a time");
             of.answer(i);
         }
@@ -396,7 +400,8 @@ mod tests {
             of.answer(9); // It began before: nothing new about starting.
         }
         assert_eq!((of.level(3), of.opens_at(Foreground, false, 3)), (Level::Unavailable, Some(3)));
-        let trial = |of: &mut Sessions, session, now| of.start(session, slot(Foreground, now, true), now);
+        let trial =
+            |of: &mut Sessions, session, now| of.start(session, slot(Foreground, now, true), Level::Unavailable, now);
         assert!(trial(&mut of, 3, 3).is_empty());
         assert_eq!(of.opens_at(Foreground, false, 3), None);
         of.end(3, SessionOutcome::NotStarted, 4);

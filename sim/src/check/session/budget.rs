@@ -104,8 +104,8 @@ impl Budget {
             self.judged += 1;
             let slot = Slot::new(*class, *trial, now, n);
             let unproven = sessions.is_unproven();
-            let mut wrong = sessions.start(*session, slot, now);
             let level = self.applied.unwrap_or(Level::Normal);
+            let mut wrong = sessions.start(*session, slot, level, now);
             if !*trial && !unproven && !admits(level, *class) {
                 wrong.push(format!("{} session {session} is started while cc is {level}", class.name()));
             }

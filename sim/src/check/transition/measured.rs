@@ -23,8 +23,8 @@ pub struct Measured {
     setting: Setting,
     feed: Option<Feed>,
     sessions: Option<Sessions>,
-    /// The level that sessions gave when it was looked at last.
-    cc: Option<Level>,
+    /// The levels that sessions gave when it was looked at last.
+    cc: Option<(Level, Level)>,
     axes: Option<[View; 4]>,
     now: u64,
     /// The engine measured in this instant: what it may have found.
@@ -80,7 +80,7 @@ impl Check for Measured {
         }
         if is_point(event) {
             // Time alone ends limits and frees the hour.
-            let cc = self.sessions.as_mut().map(|sessions| sessions.level_at(self.now));
+            let cc = self.sessions.as_mut().map(|sessions| sessions.range_at(self.now));
             feed.version += u64::from(cc != std::mem::replace(&mut self.cc, cc));
             self.point = Some(entry.n);
             self.accepted.clear();
@@ -89,8 +89,8 @@ impl Check for Measured {
         if self.point.is_some() && self.version != feed.version && self.settled != Some(feed.version) {
             self.version = feed.version;
             let mut ranges = Axis::ALL.map(|axis| feed.supply.range(axis, self.now));
-            let cc = self.sessions.as_mut().map(|sessions| sessions.level_at(self.now));
-            ranges[Axis::Cc as usize] = cc.map(|level| (level, level));
+            let cc = self.sessions.as_mut().map(|sessions| sessions.range_at(self.now));
+            ranges[Axis::Cc as usize] = cc;
             self.accepted.push(ranges);
         }
         self.axis(entry.n, event, out);

@@ -89,6 +89,7 @@ impl Launch for Scripted {
             out: VecDeque::new(),
             limit: None,
             running: true,
+            worked: false,
         };
         command.truth();
         Box::pin(async move { Ok(Box::new(command) as Box<dyn Running>) })
@@ -113,6 +114,8 @@ struct Command {
     /// The window that ended it.
     limit: Option<String>,
     running: bool,
+    /// A turn was answered.
+    worked: bool,
 }
 
 /// What a server said to one request.
@@ -187,6 +190,7 @@ impl Command {
                 }
             }
         }
+        self.worked = true;
         self.say(wording::works());
         let next = self.world().now_ms() + self.turn_every.ms();
         self.world().sleep_until_ms(next.min(self.works_until)).await;
@@ -212,6 +216,7 @@ impl Command {
     }
 
     fn limited(&mut self, limit: &Limit) {
+        let limit = &if self.worked { limit.clone() } else { limit.said_to_a_newcomer() };
         let (lines, exit) = limit.words(self.told.scene.starts_at);
         self.limit = Some(limit.window.clone());
         lines.into_iter().for_each(|line| self.say(line));

@@ -9,6 +9,8 @@ use serde::Deserialize;
 use serde_json::json;
 use squall::base::WallTime;
 
+const NEWEST: &str = "2.1";
+
 /// A usage limit as the server states it.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Limit {
@@ -52,6 +54,12 @@ pub fn gave_up(why: &str) -> String {
 impl Limit {
     pub fn read(body: &[u8]) -> Option<Limit> {
         serde_json::from_slice(body).ok()
+    }
+
+    /// Who is ended without a word has worked before; who comes anew is told.
+    pub fn said_to_a_newcomer(&self) -> Limit {
+        let message = if self.message == "silent" { NEWEST } else { self.message.as_str() };
+        Limit { message: message.to_owned(), ..self.clone() }
     }
 
     /// The lines, and the exit code (`None`: killed). `starts_at`: the wall clock at the start of the run.

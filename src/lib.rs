@@ -16,5 +16,7 @@ pub mod event;
 pub mod port;
 pub mod queue;
 pub mod server;
+pub mod session;
 pub mod store;
 pub mod wire;
+pub mod wrapper;

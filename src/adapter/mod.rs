@@ -6,7 +6,9 @@ pub mod clock;
 pub mod disk;
 pub mod net;
 pub mod notify;
+pub mod process;
 pub mod rng;
+pub mod zone;
 
 pub use clock::BootClock;
 pub use disk::DataDir;

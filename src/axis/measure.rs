@@ -9,9 +9,6 @@ use crate::base::rules::{ChainRule, ChainUse};
 use crate::base::{Axis, AxisLevels, EntryName, Level, Rules};
 use serde::{Deserialize, Serialize};
 
-/// This many starts of a session in a row that fail (spawn or sign-in) make `cc` UNAVAILABLE.
-pub const FAILED_STARTS_MAX: u32 = 3;
-
 /// One entry of a chat chain whose provider is enabled by configuration and not local.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CountedEntry {
@@ -63,9 +60,9 @@ pub struct EmbeddingFacts {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CcFacts {
-    /// Starts in a row that failed (spawn or sign-in).
-    pub failed_starts: u32,
-    /// Was UNAVAILABLE, and the three answered sessions that end it are not complete.
+    /// Starts in a row failed (spawn or sign-in), and none has worked since.
+    pub failing: bool,
+    /// That was so, and the answered sessions that end it are not complete.
     pub unavailable_unconfirmed: bool,
     /// A limit is in force, or not yet confirmed gone.
     pub limited: bool,
@@ -201,7 +198,7 @@ fn measure_embedding(facts: EmbeddingFacts) -> (Level, String) {
 }
 
 fn measure_cc(facts: CcFacts) -> (Level, String) {
-    let (level, why) = if facts.failed_starts >= FAILED_STARTS_MAX {
+    let (level, why) = if facts.failing {
         (Level::Unavailable, "sessions fail to start")
     } else if facts.unavailable_unconfirmed {
         (Level::Unavailable, "sessions start again, not yet confirmed")

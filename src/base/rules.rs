@@ -131,6 +131,7 @@ pub struct BacklogRules {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SessionRules {
+    /// 0: without a limit.
     pub starts_per_hour: u32,
     pub active_max: u32,
     pub foreground_reserve: u32,
@@ -138,6 +139,16 @@ pub struct SessionRules {
     pub throttle_end: f64,
     pub backoff: Span,
     pub backoff_max: Span,
+    /// Upward only: such a wait is stretched by 0..jitter of itself.
+    pub jitter: f64,
+    pub limit_max: Span,
+    /// Answered sessions before sessions count as working again.
+    pub confirmations: u32,
+    pub answered_after: Span,
+    pub failed_starts_max: u32,
+    pub trial_every: Span,
+    pub lease: Span,
+    pub waiter_grace: Span,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -392,6 +403,14 @@ impl Default for SessionRules {
             throttle_end: 0.6,
             backoff: Span::from_secs(30),
             backoff_max: Span::from_mins(30),
+            jitter: 0.25,
+            limit_max: Span::from_days(35),
+            confirmations: 3,
+            answered_after: Span::from_secs(60),
+            failed_starts_max: 3,
+            trial_every: Span::from_secs(60),
+            lease: Span::from_secs(60),
+            waiter_grace: Span::from_secs(5),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The command line of `squalld`: what it takes, and which file does it.
 
 mod serve;
+mod session;
 mod settings;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -31,6 +32,9 @@ enum Command {
     /// Look at the configuration without serving.
     #[command(subcommand)]
     Config(ConfigCommand),
+    /// Work with the budget of Claude Code sessions.
+    #[command(subcommand)]
+    Session(session::SessionCommand),
 }
 
 #[derive(Subcommand)]
@@ -76,6 +80,7 @@ const USAGE: u8 = 2;
 /// `env`: the process's environment, read in `main` only.
 pub fn main(cli: Cli, env: &dyn Fn(&str) -> Option<String>) -> ExitCode {
     let result = match cli.command {
+        Command::Session(command) => return session::main(command, env),
         Command::Serve { config, sets } => settings::read(Some(&config), &sets.set, env).map(|it| serve::main(it, env)),
         Command::Config(ConfigCommand::Show { config, sets, changed, format }) => {
             settings::read(config.as_deref(), &sets.set, env).map(|it| settings::show(&it, changed, format))

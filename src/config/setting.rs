@@ -168,7 +168,7 @@ pub const SETTINGS: &[Setting] = &[
         &mut r.backlog.attempts_max
     }),
     span("backlog.retry_every", "10m", "Failed memories are tried again after this.", |r| &mut r.backlog.retry_every),
-    count("sessions.starts_per_hour", 1, "20", "starts", "Session starts in the rolling hour.", |r| {
+    count("sessions.starts_per_hour", 0, "20", "starts", "Session starts in the rolling hour; 0: any number.", |r| {
         &mut r.sessions.starts_per_hour
     }),
     count("sessions.active_max", 1, "4", "sessions", "Sessions at the same time.", |r| &mut r.sessions.active_max),
@@ -185,6 +185,40 @@ pub const SETTINGS: &[Setting] = &[
         &mut r.sessions.backoff
     }),
     span("sessions.backoff_max", "30m", "No such wait is longer.", |r| &mut r.sessions.backoff_max),
+    number("sessions.jitter", 0.0, 1.0, "0.25", "share", "It is stretched by up to this share of itself.", |r| {
+        &mut r.sessions.jitter
+    }),
+    span("sessions.limit_max", "35d", "A stated reset of a limit is believed up to this.", |r| {
+        &mut r.sessions.limit_max
+    }),
+    count(
+        "sessions.confirmations",
+        1,
+        "3",
+        "sessions",
+        "Answered sessions, one at a time, before sessions count as working again.",
+        |r| &mut r.sessions.confirmations,
+    ),
+    span("sessions.answered_after", "1m", "A session that runs this long without a limit is answered.", |r| {
+        &mut r.sessions.answered_after
+    }),
+    count("sessions.failed_starts_max", 1, "3", "starts", "This many failed starts in a row are UNAVAILABLE.", |r| {
+        &mut r.sessions.failed_starts_max
+    }),
+    span("sessions.trial_every", "1m", "Time between trials while sessions are UNAVAILABLE.", |r| {
+        &mut r.sessions.trial_every
+    }),
+    Setting {
+        path: "sessions.lease",
+        shape: Shape::Span { min: Span::from_secs(3), max: shape::SPAN_MAX },
+        default: "1m",
+        unit: "time",
+        doc: "A slot is reclaimed when nothing was heard of its session for this long.",
+        field: Field::Span(|r| &mut r.sessions.lease),
+    },
+    span0("sessions.waiter_grace", "5s", "Between two polls a waiter keeps its place for this long.", |r| {
+        &mut r.sessions.waiter_grace
+    }),
     Setting {
         path: "recovery.item_every",
         shape: Shape::List { of: &Shape::SPAN_POSITIVE, min: 1, max: 16 },

@@ -1,9 +1,9 @@
 //! What the engine can be asked, and what it answers: the interface of [`Engine`](super::Engine) to its servers.
 //!
-//! **Source:** engine.md 3 (calls), 4 (deferral), 8 (outreach), 10 (recall).
+//! **Source:** engine.md 3 (calls), 4 (deferral), 6 (sessions), 8 (outreach), 10 (recall).
 
 use crate::advisory::Advisory;
-use crate::base::{CallClass, CallOutcome, EntryName, Span};
+use crate::base::{CallClass, CallOutcome, EntryName, SessionClass, Span};
 use crate::store::StoreError;
 use crate::wire::ChatRequest;
 use serde::Serialize;
@@ -134,6 +134,50 @@ pub struct RecallHit {
     pub memory: u64,
     pub content: String,
     pub score: f64,
+}
+
+/// A slot for a Claude Code session.
+#[derive(Clone, Debug)]
+pub struct SessionAsk {
+    pub class: SessionClass,
+    /// The same key names the same session as long as it waits or runs.
+    pub key: Option<String>,
+    pub label: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SessionReply {
+    /// It holds a slot until its lease ends. `progress`: how far an earlier run of it came.
+    Started {
+        session: u64,
+        token: u64,
+        lease: Span,
+        progress: Option<String>,
+    },
+    Waiting {
+        session: u64,
+        item: u64,
+        reason: String,
+    },
+}
+
+/// Why a word about a session changed nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum SessionError {
+    #[error("there is no session {session}")]
+    Unknown { session: u64 },
+    #[error("session {session} is over")]
+    Over { session: u64 },
+    #[error("session {session} runs already")]
+    Runs { session: u64 },
+    #[error("session {session} holds no slot under this token: it ended, or nothing was heard of it for too long")]
+    Gone { session: u64 },
+    #[error("the key {key:?} names session {session}, which is {}", class.name())]
+    OtherClass { key: String, session: u64, class: SessionClass },
+    #[error("{field} must have 1 to {max} bytes, not {given}")]
+    Length { field: &'static str, max: usize, given: usize },
+    #[error("not stored: {0}")]
+    NotStored(#[from] StoreError),
 }
 
 /// Why a request changed nothing.

@@ -55,11 +55,13 @@ impl Engine {
             gap: Cell::new(0),
             wake: Wake::default(),
             sending: RefCell::default(),
+            polls: super::session::Polls::default(),
         }));
         engine.started()?;
         engine.spawn_timers();
         engine.spawn_probes();
         engine.spawn_consumer();
+        engine.spawn_sessions();
         Ok(engine)
     }
 
@@ -100,6 +102,7 @@ impl Engine {
             }
             Ok(())
         })?;
+        self.bury_damaged_sessions()?;
         self.0.write_status("start");
         Ok(())
     }
@@ -139,6 +142,7 @@ impl Core {
         let mut told: Told = state::load(conn, "told")?.unwrap_or_default();
         told.restarted();
         let counts = queue::counts(conn)?;
+        let (sessions, waiting) = super::session::restore(conn)?;
         let measured = axis::Measured {
             levels: axes.measured(),
             cloud: String::new(),
@@ -154,6 +158,8 @@ impl Core {
             measured,
             baseline,
             episodes: episodes.into_iter().map(|episode| (episode.axis, episode)).collect(),
+            sessions,
+            waiting,
             budget: RetryBudget::default(),
             poison: PoisonWatch::default(),
             health,
@@ -188,19 +194,21 @@ impl Core {
             let effects = entry.gate.restore(now, &entry.rules);
             self.gate_moved(&name, &effects, now);
         }
+        self.sessions.restore(now, &self.rules.sessions);
+        self.dirty.sessions = true;
         self.events.push(Event::AdvisoryState { state: self.health.state(), evidence: None });
         self.look_at_chains();
     }
 
     /// Whether something must be saved with the next commit.
     pub(super) fn unsaved(&self) -> bool {
-        let Dirty { axes, keys, advisory, entries } = &self.dirty;
-        *axes || *keys || *advisory || !entries.is_empty()
+        let Dirty { axes, keys, advisory, sessions, entries } = &self.dirty;
+        *axes || *keys || *advisory || *sessions || !entries.is_empty()
     }
 
     /// Writes what changed since the last save.
     pub(super) fn save(&self, tx: &Tx) -> Result<(), StoreError> {
-        let Dirty { axes, keys, advisory, entries } = &self.dirty;
+        let Dirty { axes, keys, advisory, sessions, entries } = &self.dirty;
         if *axes {
             state::save(tx, "axes", &self.axes)?;
             state::save(tx, "history", &self.history)?;
@@ -211,6 +219,9 @@ impl Core {
         }
         if *advisory {
             state::save(tx, "told", &self.told)?;
+        }
+        if *sessions {
+            state::save(tx, super::session::STATE, &self.sessions)?;
         }
         for name in entries {
             if let Some(entry) = self.entries.get(name) {

@@ -11,6 +11,7 @@ use crate::base::{Axis, AxisLevels, EntryName, ItemStatus, Level, MonoTime, Outc
 use crate::breaker::{Ask, Evidence, Gate, GateEffect, GateRules, Permit, Refusal};
 use crate::chain::{PoisonWatch, RetryBudget};
 use crate::event::{Event, HealthState, ParkScope};
+use crate::session::{Sessions, Waiting};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 
@@ -69,6 +70,8 @@ pub struct Core {
     pub measured: Measured,
     pub baseline: AxisLevels,
     pub episodes: BTreeMap<Axis, Episode>,
+    pub sessions: Sessions,
+    pub waiting: Waiting,
     pub budget: RetryBudget,
     pub poison: PoisonWatch,
     pub health: Health,
@@ -104,6 +107,7 @@ pub(super) struct Dirty {
     pub axes: bool,
     pub keys: bool,
     pub advisory: bool,
+    pub sessions: bool,
     pub entries: BTreeSet<EntryName>,
 }
 
@@ -353,7 +357,8 @@ impl Core {
         chain.entries.iter().any(|name| self.entries.get(name).is_some_and(|entry| entry.gate.serves()))
     }
 
-    fn facts(&self) -> Facts {
+    fn facts(&self, now: MonoTime) -> Facts {
+        let cc = self.sessions.condition(now, &self.rules.sessions);
         let gate = |name: &EntryName| self.entries.get(name).map(|entry| &entry.gate);
         let counted = self
             .entries
@@ -392,15 +397,21 @@ impl Core {
                 breaker_not_closed: embedding.iter().any(|gate| gate.not_closed()),
                 backlog_waiting: false,
             },
-            cc: axis::measure::CcFacts::default(),
+            cc: axis::measure::CcFacts {
+                failing: cc.failing,
+                unavailable_unconfirmed: cc.unavailable,
+                limited: cc.limited,
+                hour_used_up: cc.hour_used_up,
+                throttled: cc.throttled,
+            },
         }
     }
 
     /// Measures every axis and applies what follows. Called at the end of a call and at its first token, of a probe
-    /// round, of a recall, of a deferred item, and when a timer fires; never between the attempts of a call. An
+    /// round, of a recall, of a deferred item, of a session event, and when a timer fires; never between the attempts of a call. An
     /// improvement that is seen inside a probe round waits for the round's end.
     pub fn measure(&mut self, now: MonoTime) {
-        let mut measured = axis::measure(&self.facts());
+        let mut measured = axis::measure(&self.facts(now));
         for axis in Axis::ALL {
             let level = measured.levels.get(axis);
             let before = self.measured.levels.get(axis);

@@ -48,6 +48,7 @@ impl Inner {
         }
         if follows.levels {
             self.wake.queue.notify_one();
+            self.wake.sessions.notify_one();
             self.flush();
             self.write_status("transition");
         }

@@ -228,7 +228,9 @@ impl Engine {
         let (nothing_waits, levels) = {
             let core = self.0.core.borrow();
             let count = |status| core.counts.get(&status).copied().unwrap_or(0);
-            (count(ItemStatus::Pending) + count(ItemStatus::Scheduled) == 0, core.levels())
+            // Sessions that wait are pending items too, but not ours to run.
+            let ours = count(ItemStatus::Pending) + count(ItemStatus::Scheduled) - core.waiting.len() as u64;
+            (ours == 0, core.levels())
         };
         if nothing_waits {
             return Ok(None);

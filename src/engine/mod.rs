@@ -3,7 +3,7 @@
 //! `outside -> server -> decide (pure) -> commit (one transaction) -> perform -> port -> outside`; a completion is a new
 //! decision. [`core`] decides, [`decide`] records and stores, the other files perform: [`call`] walks a chain,
 //! [`attempt`] asks one entry, [`probe`] asks without being asked, [`deferred`] works the queue, [`outreach`] tells
-//! people, [`recall`] remembers. [`boot`] brings back what an earlier incarnation left.
+//! people, [`recall`] remembers, [`session`] lets Claude Code sessions run. [`boot`] brings back what an earlier incarnation left.
 //! **Source:** architecture.md "How things flow".
 
 pub mod api;
@@ -17,6 +17,7 @@ pub mod outbound;
 mod outreach;
 mod probe;
 mod recall;
+mod session;
 pub mod status;
 mod stream;
 mod timers;
@@ -53,6 +54,7 @@ struct Inner {
     /// Outreach keys whose delivery is under way in this process.
     sending: RefCell<BTreeSet<String>>,
     status_written: Cell<MonoTime>,
+    polls: session::Polls,
 }
 
 /// What the engine's tasks wait for beside time.
@@ -66,6 +68,8 @@ struct Wake {
     gate: Notify,
     /// Some deferred item may run.
     queue: Notify,
+    /// Some session may start or end.
+    sessions: Notify,
     /// Events wait for a group commit.
     flush: Notify,
 }

@@ -2,10 +2,11 @@
 //!
 //! **Source:** engine.md 8 (status file). NOTIFY-1.
 
+use super::core::Core;
 use super::{Engine, Inner};
 use crate::axis;
 use crate::axis::history::Transition;
-use crate::base::{Axis, AxisLevels, ItemStatus, Level, MonoTime, WallTime};
+use crate::base::{Axis, AxisLevels, ItemStatus, Level, MonoTime, SessionClass, WallTime};
 use crate::breaker::Phase;
 use crate::event::{Event, HealthState};
 use serde::Serialize;
@@ -43,6 +44,7 @@ pub struct Status {
     /// Parked entries, and for how long still.
     pub parks: BTreeMap<String, ParkRow>,
     pub disabled: Vec<String>,
+    pub sessions: SessionRow,
     pub recall: HealthState,
     /// One sentence.
     pub summary: String,
@@ -75,6 +77,23 @@ pub struct BreakerRow {
 #[derive(Clone, Debug, Serialize)]
 pub struct ParkRow {
     pub left_ms: u64,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub struct SessionRow {
+    pub active: usize,
+    pub by_class: BTreeMap<&'static str, usize>,
+    pub starts_in_hour: usize,
+    /// Of starts in an hour; 0: any number.
+    pub budget: u32,
+    pub completed: u64,
+    /// Sessions that met a limit.
+    pub limits_seen: u64,
+    pub waiting: usize,
+    /// When the limit in force is over, in milliseconds since the database was born.
+    pub limited_until: Option<u64>,
+    /// A limit is over, or sessions start again, and that is being proven one session at a time.
+    pub confirming: bool,
 }
 
 impl Engine {
@@ -141,6 +160,7 @@ impl Inner {
                 })
                 .collect(),
             disabled: core.bad_keys.iter().cloned().collect(),
+            sessions: session_row(&core, now),
             recall: core.health.state(),
             summary: summary(&levels, &core.measured.cloud, count(ItemStatus::Pending)),
         }
@@ -159,6 +179,22 @@ impl Inner {
             }
         };
         self.decide(|core, _| core.events.push(event));
+    }
+}
+
+fn session_row(core: &Core, now: MonoTime) -> SessionRow {
+    let sessions = &core.sessions;
+    let of_class = |class| sessions.active().filter(|(_, active)| active.ask.class == class).count();
+    SessionRow {
+        active: sessions.active().count(),
+        by_class: SessionClass::ALL.into_iter().map(|class| (class.name(), of_class(class))).collect(),
+        starts_in_hour: sessions.starts_in_hour(now),
+        budget: core.rules.sessions.starts_per_hour,
+        completed: sessions.completed(),
+        limits_seen: sessions.limits_seen(),
+        waiting: core.waiting.len(),
+        limited_until: sessions.limited_until().map(MonoTime::ms),
+        confirming: sessions.is_confirming(),
     }
 }
 

@@ -58,6 +58,9 @@ pub const WORK_TYPES: &[WorkType] = &[
     WorkType { name: "outreach", consumer: Consumer::Outreach, priority: priority::URGENT_OUTREACH, depends_on: &[] },
 ];
 
+/// The work type of a session that waits for a slot. Nothing here consumes it: whoever waits for the session does.
+pub const SESSION: &str = "session";
+
 pub fn work_type(name: &str) -> Option<&'static WorkType> {
     WORK_TYPES.iter().find(|work| work.name == name)
 }
@@ -67,6 +70,8 @@ pub fn work_type(name: &str) -> Option<&'static WorkType> {
 pub enum DeferError {
     #[error("nothing consumes work_type {given:?}; there are: {known}")]
     UnknownWorkType { given: String, known: String },
+    #[error("work_type {SESSION:?} cannot be put in by hand: somebody has to wait for it; use POST /v1/session/ask")]
+    Session,
     #[error("priority {given} is outside {}..={}", priority::MIN, priority::MAX)]
     Priority { given: i64 },
     #[error("unknown policy {given:?}; use drain, refresh, discard or ttl")]
@@ -104,6 +109,9 @@ pub struct Admitted {
 }
 
 pub fn admit(asked: &Asked) -> Result<Admitted, DeferError> {
+    if asked.work_type == SESSION {
+        return Err(DeferError::Session);
+    }
     let work = work_type(asked.work_type).ok_or_else(|| DeferError::UnknownWorkType {
         given: asked.work_type.to_owned(),
         known: WORK_TYPES.iter().map(|work| work.name).collect::<Vec<_>>().join(", "),
@@ -182,6 +190,7 @@ mod tests {
     fn illegal_values_are_refused_with_the_value_in_the_text() {
         let refused = |asked: Asked| admit(&asked).unwrap_err().to_string();
         assert!(refused(asked("nap", "drain")).contains("\"nap\""));
+        assert!(refused(asked("session", "drain")).contains("/v1/session/ask"));
         assert!(refused(asked("surplus", "later")).contains("\"later\""));
         assert!(refused(asked("surplus", "ttl")).contains("needs a ttl"));
         for priority in [9, 101, -1, 300] {

@@ -5,6 +5,7 @@
 //! | `POST /v1/chat` | a chat call through a chain; `stream: true` answers as server-sent events |
 //! | `POST /v1/defer` | hands in work that runs as soon as its axes serve |
 //! | `POST /v1/outreach` | a message to a person, sent once |
+//! | `POST /v1/session/ask`, `wait`, `alive`, `limit`, `end`, `cancel` | a slot for a Claude Code session |
 //! | `POST /v1/remember`, `POST /v1/recall` | memory; a degraded recall says so in `advisory` |
 //! | `GET /v1/status` | the status object, as in the status file |
 //! | `GET /healthz` | 204 while the process lives |
@@ -15,6 +16,7 @@
 
 mod body;
 mod chat;
+mod session;
 mod work;
 
 use crate::engine::Engine;
@@ -57,6 +59,7 @@ async fn route(engine: &Engine, request: Request<Incoming>) -> Reply {
     let path = parts.uri.path();
     let allowed = match path {
         "/v1/chat" | "/v1/defer" | "/v1/outreach" | "/v1/remember" | "/v1/recall" => Method::POST,
+        _ if session::is_route(path) => Method::POST,
         "/v1/status" | "/healthz" => Method::GET,
         _ => return problem(StatusCode::NOT_FOUND, &format!("no route {path}; see the README for the interface")),
     };
@@ -80,6 +83,7 @@ async fn route(engine: &Engine, request: Request<Incoming>) -> Reply {
         "/v1/defer" => work::defer(engine, &bytes),
         "/v1/outreach" => work::outreach(engine, &bytes).await,
         "/v1/remember" => work::remember(engine, &bytes),
+        _ if session::is_route(path) => session::session(engine, path, &bytes).await,
         _ => work::recall(engine, &bytes).await,
     }
 }

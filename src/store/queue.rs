@@ -164,7 +164,7 @@ pub fn promote(tx: &Tx, now: MonoTime) -> Result<Vec<u64>, StoreError> {
 }
 
 /// Leases the first pending item by (priority, deferred_at, id) among those whose axes are one of `runnable`, each with
-/// the worst priority that may run.
+/// the worst priority that may run. Sessions are left out: their waiters take them ([`lease`]).
 pub fn claim(
     tx: &Tx,
     runnable: &[(AxisSet, u8)],
@@ -176,7 +176,7 @@ pub fn claim(
         let mut statement = tx
             .prepare_cached(
                 "SELECT priority, deferred_at_ms, id FROM deferred_work_queue
-                 WHERE status = 'pending' AND depends_on = ?1 AND priority <= ?2
+                 WHERE status = 'pending' AND work_type <> 'session' AND depends_on = ?1 AND priority <= ?2
                  ORDER BY priority, deferred_at_ms, id LIMIT 1",
             )
             .map_err(failed("preparing a claim"))?;
@@ -191,7 +191,14 @@ pub fn claim(
             };
         }
     }
-    let Some((_, _, id)) = best else { return Ok(None) };
+    match best {
+        Some((_, _, id)) => lease(tx, id as u64, owner, Some(lease_until)),
+        None => Ok(None),
+    }
+}
+
+/// Leases this item if it is pending. Without an end the lease is somebody's who ends it in every case: a session's.
+pub fn lease(tx: &Tx, id: u64, owner: u64, lease_until: Option<MonoTime>) -> Result<Option<Claimed>, StoreError> {
     tx.prepare_cached(
         "UPDATE deferred_work_queue SET status = 'leased', lease_owner = ?2, lease_until_ms = ?3,
             claim_token = claim_token + 1
@@ -201,7 +208,7 @@ pub fn claim(
     )
     .and_then(|mut statement| {
         // `query_one` steps the statement to its end, which a RETURNING write needs.
-        statement.query_one((id, owner as i64, sql_ms(lease_until)), |row| {
+        let claimed = statement.query_one((id as i64, owner as i64, lease_until.map(sql_ms)), |row| {
             let work_type: String = row.get(1)?;
             let payload: String = row.get(3)?;
             let row_hash_stored: String = row.get(4)?;
@@ -223,9 +230,9 @@ pub fn claim(
                 token: row.get::<_, i64>(11)? as u64,
                 intact,
             })
-        })
+        });
+        claimed.optional()
     })
-    .map(Some)
     .map_err(failed("claiming an item"))
 }
 
@@ -281,6 +288,41 @@ pub fn finish(
     )
 }
 
+/// Ends an item that nobody has leased. `false`: it is not pending, nothing changed.
+pub fn end_pending(tx: &Tx, id: u64, status: ItemStatus, now: MonoTime, why: &str) -> Result<bool, StoreError> {
+    assert!(status.is_final(), "CONSERVE-1: an item ends in a final status, not {}", status.name());
+    guarded(
+        tx,
+        "UPDATE deferred_work_queue SET status = ?2, finished_at_ms = ?3, last_error = ?4
+         WHERE id = ?1 AND status = 'pending'",
+        (id as i64, status.name(), sql_ms(now), why),
+        "ending a pending item",
+    )
+}
+
+/// Replaces the payload of a leased item by what its owner knows by now. `false`: the lease was lost.
+pub fn rewrite(tx: &Tx, id: u64, token: u64, payload: &str) -> Result<bool, StoreError> {
+    let kept: Option<(String, u8, String, i64)> = tx
+        .prepare_cached(
+            "SELECT work_type, depends_on, staleness_policy, deferred_at_ms FROM deferred_work_queue
+             WHERE id = ?1 AND claim_token = ?2 AND status = 'leased'",
+        )
+        .and_then(|mut statement| {
+            let kept = |row: &rusqlite::Row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?));
+            statement.query_row((id as i64, token as i64), kept).optional()
+        })
+        .map_err(failed("reading an item"))?;
+    let Some((work_type, depends_on, policy, deferred_at)) = kept else { return Ok(false) };
+    let policy = Policy::from_name(&policy).ok_or(StoreError::Corrupt { what: "policy", why: policy })?;
+    let row_hash = row_hash(&work_type, payload, AxisSet(depends_on), policy, mono(deferred_at));
+    guarded(
+        tx,
+        "UPDATE deferred_work_queue SET payload = ?2, content_hash = ?3, row_hash = ?4 WHERE id = ?1",
+        (id as i64, payload, hash(&[&work_type, payload]), row_hash),
+        "rewriting an item",
+    )
+}
+
 fn guarded(tx: &Tx, sql: &str, params: impl rusqlite::Params, doing: &'static str) -> Result<bool, StoreError> {
     let changed = tx.prepare_cached(sql).and_then(|mut statement| statement.execute(params)).map_err(failed(doing))?;
     assert!(changed <= 1, "LEASE-1: {doing} touched {changed} rows");
@@ -328,12 +370,12 @@ fn status_named(name: &str) -> Result<ItemStatus, StoreError> {
     ItemStatus::from_name(name).ok_or_else(|| StoreError::Corrupt { what: "status", why: name.to_owned() })
 }
 
-/// Frees every lease: of an older incarnation at boot. Returns the items.
+/// Frees every lease: of an older incarnation at boot. Returns the items. Sessions may go on running: theirs are kept.
 pub fn free_leases(tx: &Tx) -> Result<Vec<u64>, StoreError> {
     let mut statement = tx
         .prepare_cached(
             "UPDATE deferred_work_queue SET status = 'pending', lease_owner = NULL, lease_until_ms = NULL
-             WHERE status = 'leased' RETURNING id",
+             WHERE status = 'leased' AND work_type <> 'session' RETURNING id",
         )
         .map_err(failed("preparing to free leases"))?;
     let rows =
@@ -343,11 +385,44 @@ pub fn free_leases(tx: &Tx) -> Result<Vec<u64>, StoreError> {
     Ok(ids)
 }
 
-/// Dead letters that were work for a chat chain: all but messages.
+/// A session's item that is not finished.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionItem {
+    pub id: u64,
+    pub payload: String,
+    pub deferred_at: MonoTime,
+    /// The token of its lease, if it is leased.
+    pub claim: Option<u64>,
+}
+
+/// Every session that waits or runs as an item, by number: read once at boot.
+pub fn session_items(conn: &Connection) -> Result<Vec<SessionItem>, StoreError> {
+    let mut statement = conn
+        .prepare_cached(
+            "SELECT id, payload, deferred_at_ms, CASE status WHEN 'leased' THEN claim_token END
+             FROM deferred_work_queue WHERE work_type = 'session' AND status IN ('pending', 'leased') ORDER BY id",
+        )
+        .map_err(failed("looking for waiting sessions"))?;
+    let rows = statement
+        .query_map([], |row| {
+            Ok(SessionItem {
+                id: row.get::<_, i64>(0)? as u64,
+                payload: row.get(1)?,
+                deferred_at: mono(row.get(2)?),
+                claim: row.get::<_, Option<i64>>(3)?.map(|claim| claim as u64),
+            })
+        })
+        .map_err(failed("reading waiting sessions"))?;
+    rows.collect::<Result<_, _>>().map_err(failed("reading waiting sessions"))
+}
+
+/// Dead letters that were work for a chat chain: all but messages and sessions.
 pub fn llm_dead_letters(conn: &Connection) -> Result<u32, StoreError> {
-    conn.prepare_cached("SELECT count(*) FROM deferred_work_queue WHERE status = 'dead' AND work_type <> 'outreach'")
-        .and_then(|mut statement| statement.query_row([], |row| row.get(0)))
-        .map_err(failed("counting dead letters"))
+    conn.prepare_cached(
+        "SELECT count(*) FROM deferred_work_queue WHERE status = 'dead' AND work_type NOT IN ('outreach', 'session')",
+    )
+    .and_then(|mut statement| statement.query_row([], |row| row.get(0)))
+    .map_err(failed("counting dead letters"))
 }
 
 /// When the next scheduled item is due.

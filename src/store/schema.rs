@@ -7,7 +7,7 @@ use super::{StoreError, failed};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, TransactionBehavior};
 
-const MIGRATIONS: &[&str] = &[include_str!("schema/0001.sql")];
+const MIGRATIONS: &[&str] = &[include_str!("schema/0001.sql"), include_str!("schema/0002_sessions.sql")];
 
 pub fn pragmas(conn: &Connection) -> Result<(), StoreError> {
     conn.execute_batch(

@@ -7,6 +7,7 @@
 
 pub mod answer;
 mod anthropic;
+pub mod claude;
 pub mod error;
 pub mod hint;
 mod mistral;

@@ -4,12 +4,12 @@
 //! Everything else that is not at rest at the end of the run is inconclusive: the settle time was too short for it, or
 //! the load itself keeps it busy.
 
-use super::drain::follow;
+use super::drain::{SESSION, follow};
 use super::feed::Feed;
 use super::setting::Setting;
 use super::{Check, Violation};
 use crate::history::{Entry, Outside, What, World};
-use crate::model::ledger::Ledger;
+use crate::model::ledger::{Item, Ledger};
 use squall::base::{Axis, AxisLevels, EntryName, Level};
 use squall::event::Event;
 use std::collections::BTreeMap;
@@ -29,6 +29,10 @@ pub struct Converged {
     measured: [Option<Level>; 4],
     /// The end of each hold.
     holds: [Option<u64>; 4],
+    /// Sessions that wait, with their item, and whether somebody waits for them.
+    sessions: BTreeMap<u64, (u64, bool)>,
+    /// Until when each window's limit was last said to be in force.
+    limits: BTreeMap<String, u64>,
     /// What each entry that does not serve waits for: in words, and until when.
     waits: BTreeMap<EntryName, (&'static str, u64)>,
     healed: bool,
@@ -51,7 +55,9 @@ impl Check for Converged {
                 self.ledger = Ledger::default();
                 self.waits.clear();
                 self.holds = [None; 4];
+                self.limits.clear();
             }
+            self.sessions.values_mut().for_each(|(_, present)| *present = false);
             self.ledger.restarted();
             self.levels = Some(start.levels);
             self.measured = [None; 4];
@@ -107,6 +113,14 @@ impl Converged {
         } else if let Event::DeferredQueued { .. } | Event::DeferredRun { .. } | Event::DeferredFinished { .. } = event
         {
             self.worked_ms = Some(now);
+        } else if let Event::SessionDeferred { session, item, .. } = event {
+            self.sessions.insert(*session, (*item, self.sessions.get(session).is_some_and(|(_, present)| *present)));
+        } else if let Event::SessionWaiter { session, present } = event {
+            if let Some(of) = self.sessions.get_mut(session) {
+                of.1 = *present;
+            }
+        } else if let Event::SessionLimited { window, until_ms, .. } = event {
+            self.limits.insert(window.clone(), *until_ms);
         } else if let Event::EmbeddingQueued { .. } | Event::EmbeddingEmbedded { .. } | Event::EmbeddingFailed { .. } =
             event
         {
@@ -174,6 +188,16 @@ impl Converged {
             reasons.push(format!("{name} still refused at {at_ms} ms, after healing"));
             pending = true;
         }
+        if axis == Axis::Cc {
+            // A limit of its own account, sessions that prove it gone, and the hour's budget: none of them is a fault
+            // that healing ends.
+            pending = true;
+            match self.limits.iter().max_by_key(|(_, until)| **until) {
+                Some((window, until)) if *until > now => reasons.push(format!("a {window} limit until {until} ms")),
+                Some((window, _)) => reasons.push(format!("the {window} limit is over, and sessions have to prove it")),
+                None => reasons.push("the hour's starts, or sessions that have to prove that they work".to_owned()),
+            }
+        }
         let waiting = feed.supply.backlog_len();
         if axis == Axis::Embedding && waiting > 0 {
             reasons.push(format!("{waiting} memories wait for their embedding"));
@@ -188,10 +212,13 @@ impl Converged {
     /// Items that could run, and whether they are being worked on.
     fn items(&self, now: u64, levels: &AxisLevels, feed: &Feed) -> Option<(String, bool)> {
         let settled = |axis: &Axis| levels.get(*axis) == baseline(*axis, feed);
-        let mut ready = self
-            .ledger
-            .items()
-            .filter(|(_, item)| item.leased || (item.not_before_ms <= now && item.depends_on.iter().all(settled)));
+        // A session runs as long as it likes, and one that nobody waits for has no consumer.
+        let awaited = |id: u64| self.sessions.values().any(|(item, present)| *item == id && *present);
+        let consumed = |id: u64, item: &Item| item.work_type != SESSION || (!item.leased && awaited(id));
+        let mut ready = self.ledger.items().filter(|(id, item)| {
+            let open = item.not_before_ms <= now && item.depends_on.iter().all(settled);
+            (item.leased || open) && consumed(*id, item)
+        });
         let (id, first) = ready.next()?;
         let (count, leased) = (1 + ready.count(), self.ledger.counts().leased);
         let busy = leased > 0 || self.worked_ms.is_some_and(|at| at + PROGRESS_MS >= now);

@@ -4,6 +4,9 @@
 //! a waiting item could run is judged only where the history shows it: each axis it needs is one that the claimed item
 //! needs too (so a recovery run or a shed level that holds back the one holds back the other), or has been NORMAL since
 //! a fresh start; its consumer was seen at work; its time has come; it is not too old.
+//!
+//! Sessions are a lane of their own: their consumer is whoever waits for them (`session.waiter`), so one without a present
+//! waiter blocks nobody, and neither lane waits for the other.
 
 use super::setting::Setting;
 use super::{Check, Violation};
@@ -11,7 +14,10 @@ use crate::history::{Entry, What};
 use crate::model::ledger::{Item, Ledger};
 use squall::base::{Axis, Level};
 use squall::event::Event;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The work type of the items as which sessions wait.
+pub const SESSION: &str = "session";
 
 #[derive(Default)]
 pub struct Order {
@@ -21,6 +27,10 @@ pub struct Order {
     calm: [bool; 4],
     /// Work types whose consumer was seen.
     consumed: BTreeSet<String>,
+    /// Items of sessions that somebody waits for.
+    awaited: BTreeSet<u64>,
+    /// The item of each session.
+    items: BTreeMap<u64, u64>,
     judged: u64,
 }
 
@@ -36,12 +46,23 @@ impl Check for Order {
             }
             self.ledger.restarted();
             self.consumed.clear();
+            self.awaited.clear();
             self.calm = Axis::ALL.map(|axis| start.fresh && start.levels.get(axis) == Level::Normal);
             return;
         }
         let What::Engine(event) = &entry.what else { return };
         if let Event::DeferredRun { id, work_type, .. } = event {
             self.run(entry, *id, work_type, out);
+        } else if let Event::SessionDeferred { session, item, .. } = event {
+            self.items.insert(*session, *item);
+        } else if let Event::SessionWaiter { session, present } = event {
+            if let Some(item) = self.items.get(session) {
+                if *present {
+                    self.awaited.insert(*item)
+                } else {
+                    self.awaited.remove(item)
+                };
+            }
         } else if let Event::AxisChanged { axis, .. } = event {
             self.calm[*axis as usize] = false;
         }
@@ -66,12 +87,15 @@ impl Order {
             return; // LEASE-1's business.
         }
         self.judged += 1;
+        let is_session = |item: &Item| item.work_type == SESSION;
         let needs = |axis: &Axis| claimed.depends_on.contains(axis) || self.calm[*axis as usize];
         let mut ahead = self.ledger.before(claimed.rank).filter(|(_, item)| {
             item.not_before_ms <= entry.t_ms
                 && item.stale_ms.is_none_or(|stale| entry.t_ms < stale)
                 && item.depends_on.iter().all(needs)
                 && self.consumed.contains(&item.work_type)
+                && is_session(item) == is_session(claimed)
+                && (!is_session(item) || self.awaited.contains(&item.rank.2))
         });
         if let Some((other, item)) = ahead.next() {
             let rank = |item: &Item| format!("({}, {} ms, {})", item.rank.0, item.rank.1, item.rank.2);
@@ -164,6 +188,35 @@ pub mod tests {
         let story = Story::new().at(1, queued(1, 10, memory)).at(2, queued(2, 50, CLOUD));
         story.clone().at(3, run(2)).rejected(check(), "runs before item 1");
         story.at(3, changed(Axis::Memory, Level::Normal, Level::Down)).at(3, run(2)).accepted(check());
+    }
+
+    fn of_sessions(mut event: Event) -> Event {
+        if let Event::DeferredQueued { work_type, .. } | Event::DeferredRun { work_type, .. } = &mut event {
+            *work_type = SESSION.into();
+        }
+        event
+    }
+
+    #[test]
+    fn sessions_are_a_lane_of_their_own_and_block_only_while_somebody_waits() {
+        let cc = &[Axis::Cc];
+        let deferred = |session| Event::SessionDeferred {
+            session,
+            class: squall::base::SessionClass::Background,
+            item: session,
+            reason: "full".into(),
+        };
+        let waiter = |session, present| Event::SessionWaiter { session, present };
+        let story = Story::new()
+            .at(1, of_sessions(queued(1, 30, cc)))
+            .at(1, deferred(1))
+            .at(2, of_sessions(queued(2, 40, cc)))
+            .at(2, deferred(2))
+            .at(3, queued(3, 50, CLOUD));
+        story.clone().at(4, run(3)).accepted(check());
+        let second = of_sessions(run(2));
+        story.clone().at(4, waiter(1, true)).at(5, second.clone()).rejected(check(), "runs before item 1");
+        story.at(4, waiter(1, true)).at(4, waiter(1, false)).at(5, second).accepted(check());
     }
 
     #[test]

@@ -19,6 +19,7 @@ pub mod idempotent;
 pub mod limit;
 pub mod notify;
 mod panel;
+pub mod session;
 mod setting;
 #[cfg(test)]
 mod testing;
@@ -124,6 +125,14 @@ pub const ALL_IDS: &[About] = &[
         source: "engine.md 3 \"Chain\", 4",
     },
     About {
+        id: "SESSION-1",
+        rule: "Active sessions are starts minus ends, within the cap, across kills, and are those that really run; the \
+               kept slot is never held by another class; the hour's budget, limits and failed starts hold back whom they \
+               should, and after them one is tried at a time until 3 were answered; who waits is neither overtaken nor \
+               kept waiting.",
+        source: "engine.md 6",
+    },
+    About {
         id: "DRAIN-1",
         rule: "Of two items that could run at the same moment the one with the smaller (priority, deferred at, id) \
                runs first.",
@@ -172,6 +181,7 @@ pub fn all() -> Vec<Box<dyn Check>> {
         Box::new(breaker::Neutrals::default()),
         Box::new(limit::Waits::default()),
         Box::new(limit::Attempts::default()),
+        Box::new(session::Budget::default()),
         Box::new(drain::Order::default()),
         Box::new(idempotent::Outreach::default()),
         Box::new(advisory::States::default()),

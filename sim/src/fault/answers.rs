@@ -20,6 +20,8 @@ pub fn applies(kind: &FaultKind, call: &Call<'_>) -> bool {
         | FaultKind::Cut { .. }
         | FaultKind::Storm { .. }
         | FaultKind::Limit(_) => true,
+        // Signing in is another matter than working.
+        FaultKind::SessionLimit(_) => call.kind == CallKind::Turn,
         FaultKind::StreamError { .. } => call.kind == CallKind::Chat { stream: true },
         FaultKind::Garbage(garbage) => match garbage {
             Garbage::Html | Garbage::Empty | Garbage::TruncatedJson => true,
@@ -51,6 +53,7 @@ pub fn pace(kind: &FaultKind, stream: &mut Stream) -> Option<Pace> {
         | FaultKind::Poison { .. }
         | FaultKind::Storm { .. }
         | FaultKind::Limit(_)
+        | FaultKind::SessionLimit(_)
         | FaultKind::Refuse
         | FaultKind::Blackhole
         | FaultKind::Reset
@@ -77,6 +80,7 @@ pub fn inject(kind: &FaultKind, stream: &mut Stream) -> Option<Injected> {
         FaultKind::Slow(_)
         | FaultKind::Storm { .. }
         | FaultKind::Limit(_)
+        | FaultKind::SessionLimit(_)
         | FaultKind::Refuse
         | FaultKind::Blackhole
         | FaultKind::Reset

@@ -95,6 +95,10 @@ impl Board {
                 continue;
             }
             // Drawn and counted even if an earlier fault has answered already: each fault lives its own life.
+            if let Some(limited) = limits::session(armed, call) {
+                verdict.limited.get_or_insert(limited);
+                continue;
+            }
             let injected = limits::storm(armed, call).or_else(|| answers::inject(&armed.acts, &mut armed.stream));
             verdict.hit = verdict.hit.or(injected);
         }

@@ -25,6 +25,7 @@ pub fn is_network(kind: &FaultKind) -> bool {
         | FaultKind::Poison { .. }
         | FaultKind::Storm { .. }
         | FaultKind::Limit(_)
+        | FaultKind::SessionLimit(_)
         | FaultKind::Flap { .. } => false,
     }
 }
@@ -51,6 +52,7 @@ pub fn combine<'a>(active: impl Iterator<Item = &'a FaultKind>) -> LinkRule {
             | FaultKind::Poison { .. }
             | FaultKind::Storm { .. }
             | FaultKind::Limit(_)
+            | FaultKind::SessionLimit(_)
             | FaultKind::Flap { .. } => {}
         }
     }

@@ -1,7 +1,7 @@
 //! What simulated servers and clients saw.
 
 use serde::{Deserialize, Serialize};
-use squall::base::{AxisLevels, EntryName};
+use squall::base::{AxisLevels, EntryName, SessionClass};
 pub use squall::event::{AdvisoryForm, AdvisoryScope, Severity};
 use std::collections::BTreeMap;
 
@@ -84,6 +84,23 @@ pub enum Outside {
     DeferAnswered { load: u32, client: String, status: u16, id: Option<u64>, merged: bool },
     #[serde(rename = "outreach.answered")]
     OutreachAnswered { load: u32, client: String, status: u16, what: String, key: Option<String> },
+    /// A session's wrapper has ended. `status`: its exit code. `outcome`: "done", "failed", "limited", "not_started" or
+    /// "lost" if the command ran; "deferred" if the work was left in the queue, "elsewhere" if it runs under another
+    /// wrapper, "unreachable" without a daemon, "refused" by one.
+    #[serde(rename = "session.answered")]
+    SessionAnswered {
+        load: u32,
+        client: String,
+        class: SessionClass,
+        session: Option<u64>,
+        status: i32,
+        outcome: String,
+        asked_ms: u64,
+    },
+    /// A session's command began or ended: what really runs, whatever anybody was told. `limit`: the window whose limit
+    /// ended it. `session` is `None` for one that runs without a slot.
+    #[serde(rename = "session.process")]
+    SessionProcess { client: String, session: Option<u64>, class: SessionClass, running: bool, limit: Option<String> },
     /// The status file, `/v1/status` and the engine's tools were read at once; `agree`: on the levels of the axes.
     #[serde(rename = "status.read")]
     StatusRead { load: u32, client: String, status: u16, agree: bool },
@@ -106,6 +123,8 @@ impl Outside {
             Outside::RememberAnswered { .. } => "remember.answered",
             Outside::DeferAnswered { .. } => "defer.answered",
             Outside::OutreachAnswered { .. } => "outreach.answered",
+            Outside::SessionAnswered { .. } => "session.answered",
+            Outside::SessionProcess { .. } => "session.process",
             Outside::StatusRead { .. } => "status.read",
             Outside::StatusFile { .. } => "status.file",
             Outside::StderrLine { .. } => "stderr.line",

@@ -45,7 +45,7 @@ fn run(loads: Vec<Load>, minutes: u64, late: Span, status: u16, body: &'static s
             })
         };
         let file: StatusFile = Rc::new(|| Some(STATUS.as_bytes().to_vec()));
-        let progress = start(&world, &loads, &Seed::new(1), file, &recorder);
+        let progress = start(&world, &loads, &Seed::new(1), file, None, WallTime(0), &recorder);
         engine.start(serve(engine.listen(ENGINE_PORT).unwrap(), handler));
         world.sleep(Span::from_mins(minutes)).await;
         progress

@@ -2,12 +2,13 @@
 //!
 //! An open model: each arrival is a task of its own, and a slow answer delays no other arrival. What a client gets is
 //! recorded as that client saw it. All clients live on the host [`HOST`] and find the engine under its name.
-//! Not driven here: sessions and the MCP tools. **Source:** scenario.md, "Loads".
+//! Sessions are driven by [`session`]. Not driven here: the MCP tools. **Source:** scenario.md, "Loads".
 
 pub mod answer;
 pub mod arrivals;
 pub mod content;
 pub mod request;
+pub mod session;
 
 use crate::history::{Outside, Recorder};
 use crate::scenario::{Client as Who, Load, LoadKind};
@@ -17,7 +18,8 @@ use crate::world::http::{Client, ClientError};
 use arrivals::Times;
 use bytes::Bytes;
 use serde_json::Value;
-use squall::base::Span;
+use session::Scene;
+use squall::base::{Span, WallTime};
 use std::cell::Cell;
 use std::rc::Rc;
 
@@ -51,10 +53,19 @@ impl Progress {
 }
 
 /// Adds the clients' host, unless it is there, and starts the loads on it. To be called at time 0, before or after the engine's start.
-pub fn start(world: &World, loads: &[Load], seed: &Seed, status_file: StatusFile, recorder: &Recorder) -> Progress {
+pub fn start(
+    world: &World,
+    loads: &[Load],
+    seed: &Seed,
+    status_file: StatusFile,
+    claude: Option<String>,
+    starts_at: WallTime,
+    recorder: &Recorder,
+) -> Progress {
     let host = world.host(HOST).unwrap_or_else(|| world.add_host(HOST, ONE_WAY));
     let engine = Client::new(&host, ENGINE, ENGINE_PORT).with_limit(PATIENCE);
     let progress = Progress::default();
+    let scene = Scene { host: host.clone(), seed: *seed, starts_at, claude, recorder: recorder.clone() };
     let mut drivers = Vec::new();
     for load in loads {
         let driver = Rc::new(Driver {
@@ -62,6 +73,7 @@ pub fn start(world: &World, loads: &[Load], seed: &Seed, status_file: StatusFile
             world: world.clone(),
             engine: engine.fresh(),
             status_file: status_file.clone(),
+            scene: scene.clone(),
             recorder: recorder.clone(),
             progress: progress.clone(),
         });
@@ -85,6 +97,7 @@ struct Driver {
     /// Of this load alone; arrivals under [`Who::Each`] take one of their own.
     engine: Client,
     status_file: StatusFile,
+    scene: Scene,
     recorder: Recorder,
     progress: Progress,
 }
@@ -116,6 +129,11 @@ impl Driver {
 
     async fn arrive(&self, arrival: u64) {
         self.progress.arrived.set(self.progress.arrived.get() + 1);
+        if let LoadKind::Session(of) = &self.load.kind {
+            session::run(&self.scene, &self.load, of, arrival).await;
+            self.progress.answered.set(self.progress.answered.get() + 1);
+            return;
+        }
         let asked_ms = self.world.now_ms();
         let before = match self.load.kind {
             LoadKind::Status => (self.status_file)(),
@@ -123,7 +141,8 @@ impl Driver {
             | LoadKind::Remember { .. }
             | LoadKind::Recall { .. }
             | LoadKind::Defer { .. }
-            | LoadKind::Outreach { .. } => None,
+            | LoadKind::Outreach { .. }
+            | LoadKind::Session(_) => None,
         };
         let got = self.ask(arrival).await;
         self.progress.answered.set(self.progress.answered.get() + 1);
@@ -163,6 +182,7 @@ impl Driver {
             // Chats and status files are read on their own.
             LoadKind::Chat { .. } | LoadKind::Remember { .. } | LoadKind::Status => None,
             LoadKind::Recall { .. } | LoadKind::Defer { .. } | LoadKind::Outreach { .. } => got.json(),
+            LoadKind::Session(_) => None,
         };
         let text = |name: &str| said.as_ref().and_then(|said| said.get(name)).and_then(Value::as_str);
         let number = |name: &str| said.as_ref().and_then(|said| said.get(name)).and_then(Value::as_u64);
@@ -199,6 +219,7 @@ impl Driver {
                 let what = text("status").unwrap_or("failed").to_owned();
                 Outside::OutreachAnswered { load, client, status, what, key: text("key").map(str::to_owned) }
             }
+            LoadKind::Session(_) => unreachable!("sessions are told by themselves"),
             LoadKind::Status => {
                 // The engine spoke at some instant between the two readings of its file: a level that changes
                 // meanwhile is told by one of them.

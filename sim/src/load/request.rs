@@ -61,6 +61,7 @@ pub fn request(load: &Load, arrival: u64) -> Asked {
                 ("parts", Some(Value::from(*parts))),
             ],
         ),
+        LoadKind::Session(_) => unreachable!("sessions ask through their wrapper"),
         LoadKind::Status => Asked { method: "GET", path: "/v1/status", body: None },
     }
 }

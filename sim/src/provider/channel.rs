@@ -96,7 +96,7 @@ impl ChannelServer {
 }
 
 /// The status with which a fault keeps a message out; `None` if it lets it in and spoils the answer.
-fn refused_status(injected: &Injected) -> Option<u16> {
+pub(super) fn refused_status(injected: &Injected) -> Option<u16> {
     match injected {
         Injected::Status { status, .. } => Some(*status),
         Injected::Refusal { refusal, .. } => Some(status_of(*refusal)),

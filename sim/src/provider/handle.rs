@@ -32,6 +32,9 @@ pub enum CallKind {
     List,
     /// A message to a channel.
     Message,
+    /// A Claude Code session signs in, or works.
+    SignIn,
+    Turn,
 }
 
 /// What happens to this request beside the server's own business.
@@ -40,8 +43,21 @@ pub struct Verdict {
     pub hit: Option<Injected>,
     /// The time to the first byte, own or injected answer.
     pub slow: Option<Pace>,
+    /// A session's turn is refused by a usage limit, unless something else answers.
+    pub limited: Option<Limited>,
     /// An allowance in place of the server's own, and the line of the fault that sets it.
     pub allowance: Option<(u32, Allowance)>,
+}
+
+/// A subscription's window that is used up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limited {
+    pub window: String,
+    /// What is said about its reset, from the start of the run.
+    pub resets_ms: Option<u64>,
+    /// Version of the wording, and the zone that some of them name.
+    pub message: String,
+    pub zone: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]

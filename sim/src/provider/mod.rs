@@ -2,13 +2,14 @@
 //!
 //! They are written from the APIs' documentation alone and share no code with the engine's own dialects, so that a
 //! misreading there is not repeated here. What is wrong with them at a moment they learn from a [`Judge`].
-//! Not simulated (a drill that names one is refused): qdrant, webhook, claude-code.
+//! Not simulated (a drill that names one is refused): qdrant, webhook.
 //! **Source:** scenario.md; protocols.md C.1, C.2, C.4, C.5.
 
 pub mod answer;
 mod anthropic;
 pub mod ask;
 pub mod channel;
+mod claude;
 pub mod dialect;
 #[cfg(test)]
 mod dialect_tests;
@@ -24,7 +25,7 @@ pub mod server;
 pub mod vectors;
 pub mod waits;
 
-pub use handle::{Call, CallKind, CutAt, Injected, Judge, Pace, Verdict, no_faults};
+pub use handle::{Call, CallKind, CutAt, Injected, Judge, Limited, Pace, Verdict, no_faults};
 pub use meter::Meter;
 pub use refusal::{Hint, Refusal};
 
@@ -34,6 +35,7 @@ use crate::seed::Seed;
 use crate::world::World;
 use crate::world::http::{Handler, serve};
 use channel::ChannelServer;
+use claude::ClaudeServer;
 use dialect::Dialect;
 use server::{Server, State};
 use squall::base::Span;
@@ -93,6 +95,18 @@ pub fn start(
     let exchanges = Exchanges::default();
     let mut servers = Vec::new();
     for provider in &drill.providers {
+        if provider.api == ServerApi::ClaudeCode {
+            let server = Rc::new(ClaudeServer {
+                provider: provider.clone(),
+                world: world.clone(),
+                judge: judge.clone(),
+                exchanges: exchanges.clone(),
+                latency: RefCell::new(seed.stream(&format!("provider.{}.latency", provider.name))),
+            });
+            let handler: Handler = Rc::new(move |request| Box::pin(server.clone().handle(request)));
+            servers.push((world.add_host(&provider.name, ONE_WAY_REMOTE), 80, handler));
+            continue;
+        }
         let unsupported =
             || ProviderError::Unsupported { line: provider.line, name: provider.name.clone(), api: provider.api };
         let dialect = Dialect::of(provider.api).ok_or_else(unsupported)?;

@@ -188,14 +188,14 @@ pub fn refusal(desk: &Desk<'_>, refusal: Refusal, hint: &Hint) -> Answer {
         Refusal::Permission => refused(403, "ollama cloud is disabled: remote inference is unavailable"),
         Refusal::ModelNotFound => match desk.kind {
             CallKind::Embedding => refused(404, &format!("model '{}' not found", desk.model)),
-            CallKind::Chat { .. } | CallKind::List | CallKind::Message => {
+            CallKind::Chat { .. } | CallKind::List | CallKind::Message | CallKind::SignIn | CallKind::Turn => {
                 refused(404, &format!("model {:?} not found, try pulling it first", desk.model))
             }
         },
         Refusal::ContextLength => refused(400, TOO_LONG),
         Refusal::InvalidRequest => match desk.kind {
             CallKind::Embedding => refused(400, "invalid input type"),
-            CallKind::Chat { .. } | CallKind::List | CallKind::Message => refused(
+            CallKind::Chat { .. } | CallKind::List | CallKind::Message | CallKind::SignIn | CallKind::Turn => refused(
                 400,
                 "json: cannot unmarshal number into Go struct field ChatRequest.messages of type []api.Message",
             ),
@@ -206,7 +206,7 @@ pub fn refusal(desk: &Desk<'_>, refusal: Refusal, hint: &Hint) -> Answer {
             CallKind::Embedding => {
                 refused(400, "do embedding request: Post \"http://127.0.0.1:38271/v1/embeddings\": EOF")
             }
-            CallKind::Chat { .. } | CallKind::List | CallKind::Message => {
+            CallKind::Chat { .. } | CallKind::List | CallKind::Message | CallKind::SignIn | CallKind::Turn => {
                 refused(500, "llama runner process no longer running: 2")
             }
         },
@@ -227,7 +227,9 @@ pub fn short(desk: &Desk<'_>, short: Short) -> Answer {
 pub fn poison(desk: &Desk<'_>) -> Answer {
     match desk.kind {
         CallKind::Embedding => error(500, NOT_A_NUMBER),
-        CallKind::Chat { .. } | CallKind::List | CallKind::Message => refusal(desk, Refusal::ServerError, &Hint::None),
+        CallKind::Chat { .. } | CallKind::List | CallKind::Message | CallKind::SignIn | CallKind::Turn => {
+            refusal(desk, Refusal::ServerError, &Hint::None)
+        }
     }
 }
 

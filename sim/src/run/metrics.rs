@@ -10,6 +10,8 @@
 //! - `requests.<entry>`: all that reached the provider, probes included. `early_returns` is counted there too.
 //! - `duplicates_sent`: deliveries of a message (key and part) beyond its first; without an occasion a message may be
 //!   said again after 24 h.
+//! - `sessions.deferred`: sessions that had to wait at least once. `sessions.active_max`: the most slots held at once, in a
+//!   window those that it began with included.
 //! - `herd_index`: the busiest second over the mean second in the first minute after cloud is healthy again.
 //!
 //! **Units:** in the names (`_ms`, `_s`); times simulated. **Source:** scenario.md "Metrics".
@@ -53,6 +55,7 @@ pub fn known(name: &str) -> Known {
         ["deferred", what] if OF_DEFERRED.contains(what) => Known::Windowed,
         ["embeddings", "queued" | "drained" | "failed"] => Known::Windowed,
         ["advisories", "full" | "short"] => Known::Windowed,
+        ["sessions", "asked" | "started" | "deferred" | "active_max"] => Known::Windowed,
         ["requests", ..] if parts.len() > 1 && !parts[1].is_empty() => Known::Windowed,
         _ => Known::No,
     }
@@ -66,6 +69,37 @@ struct Chat {
     truncated: u64,
     failed: u64,
     latencies_ms: Vec<u64>,
+}
+
+#[derive(Debug, Default)]
+struct Sessions {
+    seen: bool,
+    asked: u64,
+    started: u64,
+    deferred: BTreeSet<u64>,
+    active: BTreeSet<u64>,
+    active_max: u64,
+}
+
+impl Sessions {
+    fn engine(&mut self, event: &Event, counts: bool) {
+        if let Event::SessionAsked { .. } = event {
+            self.seen = true;
+            self.asked += u64::from(counts);
+        } else if let Event::SessionStarted { session, .. } = event {
+            self.started += u64::from(counts);
+            self.active.insert(*session);
+        } else if let Event::SessionDeferred { session, .. } = event {
+            if counts {
+                self.deferred.insert(*session);
+            }
+        } else if let Event::SessionEnded { session, .. } = event {
+            self.active.remove(session);
+        }
+        if counts {
+            self.active_max = self.active_max.max(self.active.len() as u64);
+        }
+    }
 }
 
 /// Collects over `[from, to)`, or over the whole run.
@@ -94,6 +128,7 @@ pub struct Metrics {
     embeddings_failed: u64,
     full: u64,
     short: u64,
+    sessions: Sessions,
     requests: BTreeMap<String, u64>,
     /// Requests (not probes) per second of the minute after each return of cloud to its baseline.
     herds: Vec<(u64, Vec<u64>)>,
@@ -125,6 +160,7 @@ impl Metrics {
             embeddings_failed: 0,
             full: 0,
             short: 0,
+            sessions: Sessions::default(),
             requests: BTreeMap::new(),
             herds: Vec::new(),
             cloud_was_ill: false,
@@ -174,6 +210,7 @@ impl Metrics {
             }
             self.cloud_was_ill = !healthy;
         }
+        self.sessions.engine(event, self.counts(t_ms));
         if !self.counts(t_ms) {
             return;
         }
@@ -312,6 +349,12 @@ impl Metrics {
         put("embeddings.failed".into(), Value::Count(self.embeddings_failed));
         put("advisories.full".into(), Value::Count(self.full));
         put("advisories.short".into(), Value::Count(self.short));
+        if self.sessions.seen {
+            put("sessions.asked".into(), Value::Count(self.sessions.asked));
+            put("sessions.started".into(), Value::Count(self.sessions.started));
+            put("sessions.deferred".into(), Value::Count(self.sessions.deferred.len() as u64));
+            put("sessions.active_max".into(), Value::Count(self.sessions.active_max));
+        }
         for (entry, count) in &self.requests {
             put(format!("requests.{entry}"), Value::Count(*count));
         }
@@ -511,6 +554,38 @@ mod tests {
             ],
         );
         assert_eq!(values["herd_index"], Value::real(2.0 / (3.0 / 60.0)));
+    }
+
+    #[test]
+    fn sessions_are_counted_in_the_window_and_slots_from_before_it_are_held_in_it() {
+        use squall::base::{SessionClass::Background, SessionOutcome};
+        let asked = |t_ms, session| (t_ms, Event::SessionAsked { session, class: Background });
+        let started =
+            |t_ms, session| (t_ms, Event::SessionStarted { session, class: Background, trial: false, item: None });
+        let ended = |t_ms, session| (t_ms, Event::SessionEnded { session, outcome: SessionOutcome::Done });
+        let waits = |t_ms, session| {
+            (t_ms, Event::SessionDeferred { session, class: Background, item: 1, reason: "full".into() })
+        };
+        let events = [
+            asked(1, 1),
+            started(1, 1),
+            asked(2, 2),
+            waits(2, 2),
+            waits(3, 2),
+            ended(20, 1),
+            started(20, 2),
+            asked(30, 3),
+            started(30, 3),
+        ];
+        let entries: Vec<Entry> =
+            events.into_iter().map(|(t_ms, event)| Entry { n: 0, t_ms, what: What::Engine(event) }).collect();
+        let counts = |window| {
+            let values = run(window, &entries);
+            ["asked", "started", "deferred", "active_max"].map(|what| values[&format!("sessions.{what}")].clone())
+        };
+        assert_eq!(counts(None), [3, 3, 1, 2].map(Value::Count));
+        assert_eq!(counts(Some((10, 30))), [0, 1, 0, 1].map(Value::Count));
+        assert!(!run(None, &[]).contains_key("sessions.asked"));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::fault::{self, Board, FaultError};
 use crate::history::{Recorder, Sink, World as WorldEvent};
 use crate::load::{self, ENGINE, ENGINE_PORT, ONE_WAY};
 use crate::provider::{self, ProviderError};
-use crate::scenario::Drill;
+use crate::scenario::{Drill, ServerApi};
 use crate::seed::Seed;
 use crate::world::{self, Host, World};
 use squall::engine::BootError;
@@ -70,7 +70,9 @@ async fn run(
     fault::start(world, &board, drill.duration, &recorder);
     // Before its clients: it listens when the first of them asks.
     let failed = start_engine(&engine, drill, seed, disk, &recorder);
-    let progress = load::start(world, &drill.loads, seed, status_file, &recorder);
+    let claude = drill.providers.iter().find(|provider| provider.api == ServerApi::ClaudeCode);
+    let claude = claude.map(|provider| provider.name.clone());
+    let progress = load::start(world, &drill.loads, seed, status_file, claude, drill.starts_at, &recorder);
 
     let end = drill.duration + drill.settle;
     let early = world.timeout(end, engine.exited()).await;

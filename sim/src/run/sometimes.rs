@@ -4,12 +4,12 @@
 //! **Source:** events.md "Sometimes names", harness.md "Sometimes properties".
 
 use crate::history::{Entry, Outside, What};
-use squall::base::{CallOutcome, EntryName, ItemStatus};
+use squall::base::{Axis, CallOutcome, EntryName, ItemStatus, Level};
 use squall::event::{AdvisoryForm, Event, OpenWhy, Severity};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Every name that can be reached.
-pub const NAMES: [&str; 21] = [
+pub const NAMES: [&str; 23] = [
     "advisory_full",
     "advisory_hint",
     "advisory_short",
@@ -30,10 +30,15 @@ pub const NAMES: [&str; 21] = [
     "measured_at_hold_end",
     "park_confirmed",
     "poison_found",
+    "reset_moved",
+    "session_deferred",
     "stream_truncated",
 ];
 /// As above, but a trial answered with a limit needs a storm at just the right moment.
 pub const RARE: [&str; 1] = ["trial_throttled"];
+
+/// Statements of one reset differ by what their wording rounds away.
+const SAME_RESET_MS: u64 = 120_000;
 
 /// Whether an expectation may name it.
 pub fn known(name: &str) -> bool {
@@ -46,7 +51,9 @@ pub struct Sometimes {
     /// Entries whose breaker is open (not half-open).
     open: BTreeSet<EntryName>,
     /// Axes whose hold ended, with the moment.
-    hold_ended: BTreeMap<squall::base::Axis, u64>,
+    hold_ended: BTreeMap<Axis, u64>,
+    /// Until when a limit was last stated to be in force, by window.
+    resets: BTreeMap<String, u64>,
 }
 
 impl Sometimes {
@@ -83,7 +90,10 @@ impl Sometimes {
                 self.hold_ended.insert(*axis, t_ms);
             }
             Event::AxisSuppressed { .. } => self.reached("improvement_suppressed"),
-            Event::AxisChanged { axis, .. } => {
+            Event::AxisChanged { axis, to, .. } => {
+                if (*axis, *to) == (Axis::Cc, Level::Normal) {
+                    self.resets.clear(); // The next limit is another one.
+                }
                 if self.hold_ended.remove(axis) == Some(t_ms) {
                     self.reached("measured_at_hold_end");
                 }
@@ -127,13 +137,19 @@ impl Sometimes {
             Event::OutreachInDoubt { .. } => self.reached("in_doubt"),
             Event::OutreachDuplicate { .. } => self.reached("duplicate_stopped"),
             Event::SessionDeferred { .. } => self.reached("session_deferred"),
+            Event::SessionLimited { window, resets_in_ms: Some(_), until_ms, .. } => {
+                let before = self.resets.insert(window.clone(), *until_ms);
+                if before.is_some_and(|before| before.abs_diff(*until_ms) > SAME_RESET_MS) {
+                    self.reached("reset_moved");
+                }
+            }
+            Event::SessionLimited { resets_in_ms: None, .. } => {}
             Event::AttemptSent { .. }
             | Event::SessionAsked { .. }
             | Event::SessionWaiter { .. }
             | Event::SessionStarted { .. }
             | Event::SessionAnswered { .. }
             | Event::SessionEnded { .. }
-            | Event::SessionLimited { .. }
             | Event::DeferredReady { .. }
             | Event::DeferredQueued { merged: false, .. }
             | Event::EngineStarted { .. }
@@ -169,7 +185,6 @@ impl Sometimes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use squall::base::{Axis, Level};
 
     fn counts(events: &[(u64, Event)]) -> BTreeMap<String, u64> {
         let mut sometimes = Sometimes::default();
@@ -196,6 +211,21 @@ mod tests {
         assert_eq!(seen.get("measured_at_hold_end"), Some(&1));
         let later = counts(&[(600, Event::HoldEnded { axis: Axis::Cloud }), (700, improved(Axis::Cloud))]);
         assert_eq!(later.get("measured_at_hold_end"), None);
+    }
+
+    #[test]
+    fn a_reset_has_moved_if_a_window_states_another_one() {
+        let limited = |window: &str, until_ms| Event::SessionLimited {
+            session: 1,
+            window: window.into(),
+            resets_in_ms: Some(1),
+            until_ms,
+        };
+        let events = [limited("weekly", 900_000), limited("weekly", 930_000), limited("five_hour", 5_000_000)];
+        let same = events.map(|event| (1, event));
+        assert_eq!(counts(&same).get("reset_moved"), None);
+        let moved = [(1, limited("weekly", 900_000)), (2, limited("weekly", 500_000))];
+        assert_eq!(counts(&moved).get("reset_moved"), Some(&1));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 
 use super::dist::{Dist, read_dist};
 use super::fault_keys::{FAULT_KEYS, FLAPPING, Group, OF_KEYS, Wait, kind_named, read_retry_after};
+use super::session_limit::{self, Reset};
 use super::surroundings::{Surroundings, read_allowance};
 use super::target::{Aim, read_targets};
 use super::types::{Errors, Fault, FaultKind, Garbage, Pick, RetryAfter, Slow};
@@ -24,6 +25,8 @@ pub struct DraftFault {
     pub chance: f64,
     /// Of the stated wait in the fault's answers.
     pub retry_after: Option<Dist>,
+    /// Of a session limit.
+    pub resets: Vec<Reset>,
 }
 
 /// Faults begin before `duration`.
@@ -48,7 +51,10 @@ pub fn read_fault(
         problems.add(table.value_span("kind"), complaint);
         return None;
     }
-    let kind = read_kind(&table, problems);
+    let (kind, resets) = match name {
+        "session_limit" => session_limit::read(&table, problems).map(|(kind, resets)| ((kind, None), resets)).unzip(),
+        _ => (read_kind(&table, problems), None),
+    };
     let aim = kind
         .as_ref()
         .map_or(Aim { kind: name, group, body: None, refusal: None }, |(kind, _)| aim_of(kind, name, group));
@@ -83,7 +89,8 @@ pub fn read_fault(
         lasts: Span::ZERO,
         pick,
     };
-    Some(DraftFault { fault, at: at?, lasts, chance: table.number("chance").unwrap_or(1.0), retry_after })
+    let chance = table.number("chance").unwrap_or(1.0);
+    Some(DraftFault { fault, at: at?, lasts, chance, retry_after, resets: resets.unwrap_or_default() })
 }
 
 fn read_at(table: &Table, duration: Span, problems: &mut Problems) -> Option<Dist> {
@@ -139,6 +146,7 @@ fn name_of(kind: &FaultKind) -> &'static str {
         FaultKind::Poison { .. } => "poison",
         FaultKind::Storm { .. } => "storm",
         FaultKind::Limit(_) => "limit",
+        FaultKind::SessionLimit(_) => "session_limit",
         FaultKind::Refuse => "refuse",
         FaultKind::Blackhole => "blackhole",
         FaultKind::Reset => "reset",

@@ -31,7 +31,7 @@ pub const KINDS: [(&str, Group, bool); 31] = [
     ("poison", Group::Answers, true),
     ("storm", Group::Limits, true),
     ("limit", Group::Limits, true),
-    ("session_limit", Group::Limits, false),
+    ("session_limit", Group::Limits, true),
     ("refuse", Group::Network, true),
     ("blackhole", Group::Network, true),
     ("reset", Group::Network, true),
@@ -158,6 +158,7 @@ pub const FAULT_KEYS: Keys = &[
             .only(&["flap"]),
         Key::required("of", Shape::Table(OF_KEYS), "The fault that comes and goes.").only(&["flap"]),
     ],
+    super::session_limit::KEYS,
     UNSUPPORTED_KEYS,
 ];
 
@@ -188,12 +189,6 @@ const OWN_KEYS: &[Key] = &[
 
 /// Keys of kinds that the harness can't do yet.
 const UNSUPPORTED_KEYS: &[Key] = &[
-    Key::required("window", Shape::OneOf(&["five_hour", "weekly", "weekly_model"]), "Which window is used up.")
-        .only(&["session_limit"]),
-    Key::optional("resets_at", Shape::Text, "", "When it resets, as a time of day or date.").only(&["session_limit"]),
-    Key::optional("resets_in", DIST, "", "Or in how long.").only(&["session_limit"]),
-    Key::optional("message", Shape::Text, "", "Version of the wording.").only(&["session_limit"]),
-    Key::optional("moves_to", Shape::Text, "", "A later statement that moves the reset.").only(&["session_limit"]),
     Key::optional("free", SIZE, "0B", "What is left.").only(&["disk_full"]),
     Key::optional("grow", SIZE, "", "Or bytes per second that something else eats.").only(&["disk_full"]),
     Key::required("op", Shape::OneOf(&["read", "write", "sync"]), "Which operation fails.").only(&["disk_error"]),

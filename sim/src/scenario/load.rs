@@ -3,10 +3,10 @@
 //! **Source:** scenario.md (loads).
 
 use super::dist::{DIST, DIST_POSITIVE, Dist, read_dist};
-use super::types::{Arrivals, Client, Content, Load, LoadKind};
+use super::types::{Arrivals, Client, Content, Load, LoadKind, SessionLoad};
 use squall::base::rules::ChainUse;
 use squall::base::work::priority;
-use squall::base::{Axis, CallClass, Policy, Rules, Span};
+use squall::base::{Axis, CallClass, Policy, Rules, SessionClass, Span};
 use squall::config::shape::SPAN_MAX;
 use squall::config::{Complaint, Key, Keys, Problems, Shape, Source, Table};
 use std::ops::Range;
@@ -32,6 +32,7 @@ const PRIORITY: Shape =
 
 /// More arrivals than this from one load are a mistake.
 const ARRIVALS_MAX: u64 = 1_000_000;
+const RUNS_FOR: &str = "10m";
 const BURST_MAX: u64 = 100_000;
 const TIMES_MAX: usize = 10_000;
 const KEY_CHARS_MAX: usize = 256;
@@ -91,7 +92,8 @@ pub const LOAD_KEYS: Keys = &[
             "Axes it needs.",
         )
         .only(&["defer"]),
-        Key::optional("key", Shape::Text, "", "The caller's idempotency key.").only(&["defer"]),
+        Key::optional("key", Shape::Text, "", "The caller's own name for it: the same key is the same work.")
+            .only(&["defer", "session"]),
     ],
     &[
         Key::optional("recipient", Shape::Text, "user", "Who gets the message.").only(&["outreach"]),
@@ -110,8 +112,14 @@ pub const LOAD_KEYS: Keys = &[
             .only(OVER_MCP),
         Key::optional("class", Shape::OneOf(&["foreground", "reflection", "background"]), "foreground", "Its class.")
             .only(&["session"]),
-        Key::optional("runs_for", DIST, "", "How long a session runs.").only(&["session"]),
+        Key::optional("runs_for", DIST, RUNS_FOR, "How long a session works.").only(&["session"]),
         Key::optional("exit", Shape::Count { min: 0, max: 255 }, "0", "Its exit code.").only(&["session"]),
+        Key::optional("wait", Shape::Flag, "true", "It waits for a slot; else it leaves the work in the queue.")
+            .only(&["session"]),
+        Key::optional("retry", Shape::Flag, "false", "It waits and works again when a limit has ended it.")
+            .only(&["session"]),
+        Key::optional("dies_after", DIST, "", "Wrapper and session die without a word, so long after its start.")
+            .only(&["session"]),
     ],
 ];
 
@@ -286,12 +294,21 @@ fn read_kind(table: &Table, content: Content, rules: &Rules, problems: &mut Prob
                 content,
             })
         }
-        "status" => Some(LoadKind::Status),
-        kind => {
-            let complaint = Complaint::new(format!("load kind {kind:?} is not supported yet"));
-            problems.add(table.value_span("kind"), complaint);
-            None
+        "session" => {
+            let dist = |key: &str| table.text(key).and_then(|text| read_dist(text).ok());
+            let class = table.text("class").unwrap_or(SessionClass::Foreground.name());
+            Some(LoadKind::Session(SessionLoad {
+                class: SessionClass::ALL.into_iter().find(|own| own.name() == class)?,
+                key: text("key"),
+                runs_for: dist("runs_for").or_else(|| read_dist(RUNS_FOR).ok())?,
+                exit: u8::try_from(table.count("exit").unwrap_or(0)).ok()?,
+                wait: table.flag("wait").unwrap_or(true),
+                retry: table.flag("retry").unwrap_or(false),
+                dies_after: dist("dies_after"),
+            }))
         }
+        "status" => Some(LoadKind::Status),
+        kind => unreachable!("kind {kind:?} is in the list and not read"),
     }
 }
 

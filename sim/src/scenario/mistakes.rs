@@ -59,7 +59,7 @@ fn servers() {
     says("[[provider]]\nname = \"llm\"\napi = \"openai\"\n", 2, "no server can be named");
     says("[[provider]]\nname = \"A b\"\napi = \"openai\"\n", 2, "bad name");
     says("[[provider]]\nname = \"c\"\napi = \"antropic\"\n", 3, "for `api`");
-    for api in ["qdrant", "webhook", "claude-code"] {
+    for api in ["qdrant", "webhook"] {
         says(&format!("[[provider]]\nname = \"c\"\napi = {api:?}\n"), 3, "not supported yet");
     }
     says("[[provider]]\nname = \"c\"\napi = \"openai\"\nlimit = {}\n", 4, "limits nothing");
@@ -134,7 +134,10 @@ fn loads_have_the_keys_of_their_kind() {
     says(&load("chat", "work_type = \"x\""), 4, "kinds that have it: defer");
     says(&load("status", "content = \"x\""), 4, "kinds that have it: chat, remember, recall, defer, outreach");
     says(&load("chats", ""), 2, "for `kind`");
-    says(&load("session", "runs_for = \"5m\""), 2, "not supported yet");
+    fine(&load("session", "runs_for = \"5m\"\nclass = \"reflection\"\nwait = false"));
+    says(&load("session", "class = \"batch\""), 4, "for `class`");
+    says(&load("session", "exit = 256"), 4, "from 0 to 255");
+    says(&load("chat", "dies_after = \"5m\""), 4, "kinds that have it: session");
     says(&load("chat", "class = \"reflection\""), 4, "for `class`");
     says(&load("chat", "chain = \"x\""), 4, "unknown chat chain");
     says(&load("chat", "content = \"x\"\nrepeat = true"), 5, "generated text");
@@ -259,9 +262,32 @@ fn fault_kinds() {
 }
 
 #[test]
+fn session_limits() {
+    let with = |rest: &str| {
+        let server = "[[provider]]\nname = \"cc\"\napi = \"claude-code\"\n";
+        format!("[[fault]]\nkind = \"session_limit\"\ntarget = \"cc\"\n{rest}\n{server}")
+    };
+    fine(&with("window = \"weekly\"\nresets_in = \"2h\"\nmoves_to = [\"4h\", \"23:10\"]\nzone = \"America/Recife\""));
+    fine(&with("window = \"five_hour\"\nresets_at = \"2026-01-01T02:00:00Z\""));
+    fine(&with("window = \"five_hour\"\nmessage = \"silent-cap\""));
+    says(&with("window = \"daily\""), 4, "for `window`");
+    says(&with("window = \"weekly\"\nmessage = \"9.9\""), 5, "for `message`");
+    says(&with("window = \"weekly\"\nzone = \"Nowhere/City\""), 5, "is no time zone");
+    says(&with("window = \"weekly\"\nresets_at = \"soon\""), 5, "is no time");
+    says(&with("window = \"weekly\"\nresets_in = \"2h\"\nresets_at = \"14:10\""), 5, "exclude each other");
+    says(&with("window = \"weekly\"\nmoves_to = \"2h\""), 5, "none is stated");
+    says(&with("window = \"weekly\"\nresets_in = \"2h\"\nmoves_to = \"1h\""), 6, "not later");
+    says(&with("window = \"weekly\"").replace("\"cc\"\nwin", "\"a\"\nwin"), 3, "no server that sessions work at");
+    says(
+        &with("window = \"weekly\"").replace("session_limit", "storm").replace("window = \"weekly\"", ""),
+        3,
+        "a server of sessions can't",
+    );
+}
+
+#[test]
 fn kinds_that_do_not_act_yet_are_read_and_refused() {
     for (kind, rest) in [
-        ("session_limit", "window = \"weekly\"\nresets_in = \"2h\"\ntarget = \"a\""),
         ("disk_full", "free = \"64KiB\""),
         ("disk_error", "op = \"write\"\nnth = 3\ncode = \"FULL\""),
         ("disk_slow", "latency = \"1s\""),

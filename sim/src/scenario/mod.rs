@@ -12,6 +12,7 @@ mod fault_keys;
 mod load;
 mod read;
 pub mod schema;
+mod session_limit;
 mod surroundings;
 mod target;
 pub mod types;

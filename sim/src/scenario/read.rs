@@ -8,6 +8,7 @@ use super::expect::{EXPECT_KEYS, read_expect};
 use super::fault::{DraftFault, read_fault};
 use super::fault_keys::FAULT_KEYS;
 use super::load::{LOAD_KEYS, read_load};
+use super::session_limit;
 use super::surroundings::{CHANNEL_KEYS, PROVIDER_KEYS, read_surroundings};
 use super::types::{Drill, FaultKind, Load, LoadKind, RetryAfter};
 use super::vocabulary::INVARIANTS;
@@ -86,7 +87,7 @@ impl Scenario {
             .enumerate()
             .filter_map(|(i, draft)| {
                 let own = draft.fault.name.clone().unwrap_or_else(|| i.to_string());
-                draw(draft, drill.duration, |what| seed.stream(&format!("scenario.fault.{own}.{what}")))
+                draw(draft, &self.drill, |what| seed.stream(&format!("scenario.fault.{own}.{what}")))
             })
             .collect();
         drill
@@ -122,7 +123,7 @@ impl Scenario {
 /// The fault of this run; `None` if its chance did not come, or its beginning was drawn past the end of faults.
 fn draw(
     draft: &DraftFault,
-    duration: Span,
+    drill: &Drill,
     stream: impl Fn(&str) -> crate::seed::Stream,
 ) -> Option<super::types::Fault> {
     if !stream("chance").chance(draft.chance) {
@@ -130,12 +131,15 @@ fn draw(
     }
     let mut fault = draft.fault.clone();
     fault.at = draft.at.sample(&mut stream("at"));
+    let duration = drill.duration;
     if fault.at >= duration {
         return None;
     }
     // Everything is healed at the end, whatever was drawn.
     let rest = duration.saturating_sub(fault.at);
-    fault.lasts = draft.lasts.map_or(rest, |lasts| lasts.sample(&mut stream("lasts"))).min(rest);
+    let reset = session_limit::draw(&mut fault.kind, &draft.resets, drill.starts_at, fault.at, &mut stream("resets"));
+    let own = reset.map_or(rest, |reset| reset.saturating_sub(fault.at));
+    fault.lasts = draft.lasts.map_or(own, |lasts| lasts.sample(&mut stream("lasts"))).min(rest);
     if let Some(dist) = draft.retry_after {
         let wait = dist.sample(&mut stream("retry_after"));
         *stated_wait(&mut fault.kind).expect("only faults that state a wait draw one") =
@@ -156,6 +160,7 @@ fn stated_wait(kind: &mut FaultKind) -> Option<&mut Option<RetryAfter>> {
         | FaultKind::Garbage(_)
         | FaultKind::Poison { .. }
         | FaultKind::Limit(_)
+        | FaultKind::SessionLimit(_)
         | FaultKind::Refuse
         | FaultKind::Blackhole
         | FaultKind::Reset

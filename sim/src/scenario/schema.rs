@@ -92,7 +92,7 @@ fn closed(keys: Keys, kind: Option<&'static str>) -> Map<String, Value> {
     for row in rows(keys).filter(|row| row.fits(kind)) {
         let mut value = described(shape(row.name, &row.shape), row.doc, &row.shape, row.default);
         if let (Some(kind), "kind") = (kind, row.name) {
-            let unsupported = KINDS.iter().any(|(name, _, able)| *name == kind && !able) || kind == "session";
+            let unsupported = KINDS.iter().any(|(name, _, able)| *name == kind && !able);
             value = json!({ "const": kind, "description": if unsupported { "Not supported yet." } else { row.doc } });
         }
         properties.insert(row.name.to_owned(), value);

@@ -4,6 +4,7 @@
 //! Without a `[[chain]]` of use "chat", a chain "default" asks every provider that can chat and has no `dims`, in file
 //! order; without one of use "embedding", a chain "embedding" asks every provider that can embed and has `dims`, as
 //! long as they share model and dims. A provider with `dims` is for embeddings unless a chain says otherwise.
+//! Sessions work at the server of api "claude-code"; if none is given, one of that name is made.
 //! **Source:** scenario.md; engine.md 5 (embedding chains).
 
 use super::dist::{DIST, Dist, read_dist};
@@ -64,6 +65,9 @@ pub fn api_name(server: ServerApi) -> &'static str {
     APIS.into_iter().find(|(_, own, _)| *own == server).expect("every API is in the list").0
 }
 
+/// The name of the server that sessions work at if none is given.
+const CLAUDE_CODE: &str = "claude-code";
+
 /// What the other tables of a scenario refer to.
 pub struct Surroundings {
     pub providers: Vec<Provider>,
@@ -101,6 +105,7 @@ pub fn read_surroundings(root: &Table, mut rules: Rules, source: &Source, proble
     }
     let places = names.iter().map(|(name, span)| (name.as_str(), span.clone()));
     entries::check_unique("provider or channel", places, problems);
+    providers.extend(implied_claude_code(root, &providers));
     read_chains(root, &mut rules, problems);
     Surroundings { providers, channels, rules, streams: false }
 }
@@ -118,8 +123,8 @@ fn read_provider(
     let api = table.text("api")?;
     let (text, server, api) = APIS.into_iter().find(|(own, ..)| *own == api).expect("the key's shape was checked");
     match server {
-        ServerApi::Openai | ServerApi::Anthropic | ServerApi::Mistral | ServerApi::Ollama => {}
-        ServerApi::Qdrant | ServerApi::Webhook | ServerApi::ClaudeCode => {
+        ServerApi::Openai | ServerApi::Anthropic | ServerApi::Mistral | ServerApi::Ollama | ServerApi::ClaudeCode => {}
+        ServerApi::Qdrant | ServerApi::Webhook => {
             let complaint = Complaint::new(format!("api {text:?} is not supported yet"));
             problems.add(table.value_span("api"), complaint);
         }
@@ -160,6 +165,25 @@ fn read_cold_start(table: &Table, server: ServerApi, problems: &mut Problems) ->
         problems.add(table.key_span("cold_start"), complaint);
     }
     None
+}
+
+/// Sessions need somebody to work at.
+fn implied_claude_code(root: &Table, providers: &[Provider]) -> Option<Provider> {
+    let asked = root.tables("load").into_iter().any(|(load, _)| {
+        load.get("kind").and_then(|kind| kind.get_ref().as_str()).is_some_and(|kind| kind == "session")
+    });
+    let given = providers.iter().any(|provider| provider.api == ServerApi::ClaudeCode || provider.name == CLAUDE_CODE);
+    (asked && !given).then(|| Provider {
+        line: 0,
+        name: CLAUDE_CODE.to_owned(),
+        api: ServerApi::ClaudeCode,
+        latency: read_dist(LATENCY).expect("the default is one"),
+        models: Vec::new(),
+        limit: Allowance::default(),
+        dims: None,
+        local: false,
+        cold_start: None,
+    })
 }
 
 fn read_channel(

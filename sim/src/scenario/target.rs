@@ -25,6 +25,8 @@ const UNSUPPORTED: [&str; 4] = ["webhook", "disk", "engine", "clock"];
 
 /// Kinds of answers that a channel's server can give too.
 const CHANNEL_KINDS: [&str; 3] = ["errors", "hang", "slow"];
+/// Kinds of answers that sessions get from the server they work at.
+const SESSION_KINDS: [&str; 4] = ["session_limit", "errors", "hang", "slow"];
 
 pub fn read_targets(targets: &[At<&str>], aim: &Aim, around: &Surroundings, problems: &mut Problems) -> Vec<Target> {
     let read = |target| {
@@ -106,14 +108,19 @@ fn read_target(target: &At<&str>, aim: &Aim, around: &Surroundings, problems: &m
         }
         "internet" => Some(Target::Internet),
         _ if around.channels.iter().any(|channel| channel.name == text) => {
-            let able = aim.group == Group::Network || CHANNEL_KINDS.contains(&aim.kind);
-            if !able {
-                let message = format!("a channel can't have a fault of kind {:?}", aim.kind);
-                let help = format!("channels have network faults, {}", CHANNEL_KINDS.join(", "));
-                problems.add(target.span.clone(), Complaint::new(message).help(help));
-                return None;
-            }
-            Some(Target::Channel(text.to_owned()))
+            let able = can_have("a channel", &CHANNEL_KINDS, target, aim, problems);
+            able.then(|| Target::Channel(text.to_owned()))
+        }
+        _ if around.providers.iter().any(|own| own.name == text && own.api == ServerApi::ClaudeCode) => {
+            let able = can_have("a server of sessions", &SESSION_KINDS, target, aim, problems);
+            able.then(|| Target::Provider(text.to_owned()))
+        }
+        _ if aim.kind == "session_limit" => {
+            let message = format!("{text:?} is no server that sessions work at");
+            let help =
+                "name the provider of api \"claude-code\"; a drill with sessions that has none gets \"claude-code\"";
+            problems.add_absent(target.span.clone(), Complaint::new(message).help(help));
+            None
         }
         _ => {
             // A server that is no provider of the engine was complained about where it stands.
@@ -136,6 +143,17 @@ fn read_target(target: &At<&str>, aim: &Aim, around: &Surroundings, problems: &m
     }
 }
 
+/// Complains if not.
+fn can_have(who: &str, kinds: &[&str], target: &At<&str>, aim: &Aim, problems: &mut Problems) -> bool {
+    let able = aim.group == Group::Network || kinds.contains(&aim.kind);
+    if !able {
+        let message = format!("{who} can't have a fault of kind {:?}", aim.kind);
+        let help = format!("it can have network faults, {}", kinds.join(", "));
+        problems.add(target.span.clone(), Complaint::new(message).help(help));
+    }
+    able
+}
+
 fn find_server<'a>(target: &At<&str>, around: &'a Surroundings, problems: &mut Problems) -> Option<&'a ProviderRule> {
     let found = around.rules.providers.iter().find(|provider| provider.name == target.value);
     if found.is_none() {
@@ -149,8 +167,13 @@ fn find_server<'a>(target: &At<&str>, around: &'a Surroundings, problems: &mut P
 
 fn is_no_provider(api: ServerApi) -> bool {
     match api {
-        ServerApi::Webhook | ServerApi::ClaudeCode => true,
-        ServerApi::Openai | ServerApi::Anthropic | ServerApi::Mistral | ServerApi::Ollama | ServerApi::Qdrant => false,
+        ServerApi::Webhook => true,
+        ServerApi::ClaudeCode
+        | ServerApi::Openai
+        | ServerApi::Anthropic
+        | ServerApi::Mistral
+        | ServerApi::Ollama
+        | ServerApi::Qdrant => false,
     }
 }
 

@@ -3,7 +3,7 @@
 //! **Units:** all times are counted from the start of the run. `line` is where the table stands in the file.
 
 use super::Dist;
-use squall::base::{Axis, CallClass, Level, Policy, Rules, Span, WallTime};
+use squall::base::{Axis, CallClass, Level, Policy, Rules, SessionClass, Span, WallTime};
 
 #[derive(Clone, Debug)]
 pub struct Drill {
@@ -151,7 +151,27 @@ pub enum LoadKind {
         parts: u32,
         content: Content,
     },
+    /// A command under the session wrapper.
+    Session(SessionLoad),
     Status,
+}
+
+/// Claude Code sessions, each under a wrapper of its own.
+#[derive(Clone, Debug)]
+pub struct SessionLoad {
+    pub class: SessionClass,
+    /// `None`: each arrival is work of its own.
+    pub key: Option<String>,
+    /// How long a session works if nothing ends it before.
+    pub runs_for: Dist,
+    /// Its exit code then.
+    pub exit: u8,
+    /// Waits for a slot; else it leaves the work in the queue.
+    pub wait: bool,
+    /// Waits and runs again when a limit has ended it.
+    pub retry: bool,
+    /// Wrapper and session die without a word, so long after the session's start.
+    pub dies_after: Option<Dist>,
 }
 
 #[derive(Clone, Debug)]
@@ -228,6 +248,7 @@ pub enum FaultKind {
         capacity: Option<Allowance>,
     },
     Limit(Allowance),
+    SessionLimit(SessionLimit),
     Refuse,
     Blackhole,
     Reset,
@@ -245,6 +266,19 @@ pub enum FaultKind {
         jitter: f64,
         of: Box<FaultKind>,
     },
+}
+
+/// A subscription's usage limit, in force while the fault is active.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionLimit {
+    /// `"five_hour"`, `"weekly"` or `"weekly_model"`.
+    pub window: String,
+    /// When it says it resets, from the start of the run: the first that is still ahead, none once all have come.
+    pub resets: Vec<Span>,
+    /// Version of the wording.
+    pub message: String,
+    /// The zone that some wordings name.
+    pub zone: String,
 }
 
 #[derive(Clone, Debug)]

@@ -159,6 +159,7 @@ pub const EVENTS: &[(&str, &[&str])] = &[
     ("remember.answered", &["load", "client", "status"]),
     ("defer.answered", &["load", "client", "status", "id", "merged"]),
     ("outreach.answered", &["load", "client", "status", "what", "key"]),
+    ("session.process", &["client", "session", "class", "running", "limit"]),
     ("status.read", &["load", "client", "status", "agree"]),
     ("status.file", &["seen"]),
     ("stderr.line", &["text"]),

@@ -85,9 +85,9 @@ fn memory_and_embedding_follow_their_tables_in_every_combination() {
 #[test]
 fn cc_follows_its_table_in_every_combination() {
     for [unavailable_unconfirmed, limited, hour_used_up, throttled] in bits::<4>() {
-        for failed_starts in 0..5 {
-            let facts = CcFacts { failed_starts, unavailable_unconfirmed, limited, hour_used_up, throttled };
-            let expected = if failed_starts >= 3 || unavailable_unconfirmed {
+        for failing in [false, true] {
+            let facts = CcFacts { failing, unavailable_unconfirmed, limited, hour_used_up, throttled };
+            let expected = if failing || unavailable_unconfirmed {
                 Level::Unavailable
             } else if limited || hour_used_up {
                 Level::RateLimited

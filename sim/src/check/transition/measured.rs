@@ -3,13 +3,15 @@
 //! The measured level is derived from breakers, parks, answers and disabled providers by a model of our own and
 //! compared with `axis.measured` at the end of each instant in which the engine measures (engine.md 2.1 "When levels
 //! are measured"), so that the order inside an instant is free. While a probe round is under way an improvement may
-//! wait for its end, so that a round that closes three breakers is one. `cc` has no facts in the history yet, and `DOWN`
-//! neither: there the engine's word is taken for what was measured.
+//! wait for its end, so that a round that closes three breakers is one. What `cc` measures follows from the starts, ends,
+//! answers and limits of sessions. `DOWN` has no facts in the history yet: there the engine's word is taken.
 
 use crate::check::feed::Feed;
+use crate::check::session::follow;
 use crate::check::setting::{Setting, Start};
 use crate::check::{Check, Violation};
 use crate::history::{Entry, What};
+use crate::model::session::Sessions;
 use squall::base::{Axis, ItemStatus, Level};
 use squall::event::Event;
 
@@ -20,6 +22,9 @@ type Ranges = [Option<(Level, Level)>; 4];
 pub struct Measured {
     setting: Setting,
     feed: Option<Feed>,
+    sessions: Option<Sessions>,
+    /// The levels that sessions gave when it was looked at last.
+    cc: Option<(Level, Level)>,
     axes: Option<[View; 4]>,
     now: u64,
     /// The engine measured in this instant: what it may have found.
@@ -68,14 +73,25 @@ impl Check for Measured {
         } else if let Event::ProbeRound { .. } = event {
             self.round = false;
         }
+        if let Some(sessions) = &mut self.sessions
+            && follow(sessions, entry, event)
+        {
+            feed.version += 1;
+        }
         if is_point(event) {
+            // Time alone ends limits and frees the hour.
+            let cc = self.sessions.as_mut().map(|sessions| sessions.range_at(self.now));
+            feed.version += u64::from(cc != std::mem::replace(&mut self.cc, cc));
             self.point = Some(entry.n);
             self.accepted.clear();
             self.version = u64::MAX;
         }
         if self.point.is_some() && self.version != feed.version && self.settled != Some(feed.version) {
             self.version = feed.version;
-            self.accepted.push(Axis::ALL.map(|axis| feed.supply.range(axis, self.now)));
+            let mut ranges = Axis::ALL.map(|axis| feed.supply.range(axis, self.now));
+            let cc = self.sessions.as_mut().map(|sessions| sessions.range_at(self.now));
+            ranges[Axis::Cc as usize] = cc;
+            self.accepted.push(ranges);
         }
         self.axis(entry.n, event, out);
     }
@@ -103,6 +119,10 @@ fn is_point(event: &Event) -> bool {
             | Event::HoldEnded { .. }
             | Event::BreakerHalfOpen { by_probe: false, .. }
             | Event::Tick { .. }
+            | Event::SessionStarted { .. }
+            | Event::SessionAnswered { .. }
+            | Event::SessionEnded { .. }
+            | Event::SessionLimited { .. }
     )
 }
 
@@ -110,6 +130,11 @@ impl Measured {
     fn start(&mut self, start: &Start) {
         let rules = self.setting.rules().expect("a start brings its rules");
         Feed::started(&mut self.feed, start, rules);
+        match &mut self.sessions {
+            Some(sessions) if !start.fresh => sessions.with_rules(&rules.sessions),
+            // What an earlier incarnation knew of sessions is in no history: nothing is claimed about cc.
+            sessions => *sessions = start.fresh.then(|| Sessions::new(&rules.sessions)),
+        }
         let old = self.axes.take();
         self.axes = Some(Axis::ALL.map(|axis| {
             let applied = start.levels.get(axis);
@@ -211,7 +236,7 @@ impl Measured {
             return; // Neither the facts nor the engine's word have changed since this was compared last.
         }
         let mut waits = false;
-        for axis in [Axis::Cloud, Axis::Memory, Axis::Embedding] {
+        for axis in Axis::ALL {
             let view = &axes[axis as usize];
             let Some(reported) = view.measured.or((!view.held).then_some(view.applied)) else { continue };
             if reported == Level::Down {
@@ -231,7 +256,8 @@ impl Measured {
             let expected = if best == worst { best.to_string() } else { format!("{best} to {worst}") };
             let mut events = view.events();
             events.push(n);
-            let what = format!("axis {axis} measures {reported}, but its breakers, parks and backlog give {expected}");
+            let facts = if axis == Axis::Cc { "sessions" } else { "breakers, parks and backlog" };
+            let what = format!("axis {axis} measures {reported}, but its {facts} give {expected}");
             out.push(Violation::new(self.now, events, what));
         }
         // Also after a difference: the same one is not told again until something moves.

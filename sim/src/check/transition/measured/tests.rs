@@ -198,3 +198,45 @@ fn an_engine_that_was_not_seen_to_start_is_not_judged() {
     let nothing: [Event; 0] = [];
     Story::journal(rules()).all(5, nothing).unjudged(check());
 }
+
+#[test]
+fn what_cc_measures_follows_from_its_sessions() {
+    let limited = Event::SessionLimited { session: 1, window: "weekly".into(), resets_in_ms: None, until_ms: 900_000 };
+    let started = |session| Event::SessionStarted {
+        session,
+        class: squall::base::SessionClass::Foreground,
+        trial: false,
+        item: None,
+    };
+    let told = Story::new()
+        .at(5, started(1))
+        .at(10, limited.clone())
+        .at(10, measured(Axis::Cc, Level::RateLimited))
+        .at(10, changed(Axis::Cc, Normal, Level::RateLimited));
+    told.clone().at(20, over(1, 1)).accepted(check());
+    Story::new()
+        .at(5, started(1))
+        .at(10, limited)
+        .rejected(check(), "cc measures NORMAL, but its sessions give RATE_LIMITED");
+    let better =
+        told.at(900_000, measured(Axis::Cc, Normal)).at(900_000, changed(Axis::Cc, Level::RateLimited, Normal));
+    better.at(900_000, Event::Tick { caught_up: false }).rejected(check(), "cc measures NORMAL");
+}
+
+#[test]
+fn time_alone_frees_the_hour() {
+    let started = |session| Event::SessionStarted {
+        session,
+        class: squall::base::SessionClass::Foreground,
+        trial: false,
+        item: None,
+    };
+    let ended = |session| Event::SessionEnded { session, outcome: squall::base::SessionOutcome::Done };
+    let mut story = Story::new();
+    for session in 1..=16 {
+        story = story.at(session, started(session)).at(session, ended(session));
+    }
+    let full = story.at(16, measured(Axis::Cc, Level::Throttled)).at(16, changed(Axis::Cc, Normal, Level::Throttled));
+    full.clone().at(3_600_004, over(1, 1)).accepted(check());
+    full.at(3_600_005, over(1, 1)).rejected(check(), "cc measures THROTTLED, but its sessions give NORMAL");
+}

@@ -9,22 +9,21 @@ use squall_sim::provider::answer::Answer;
 use squall_sim::provider::ask::Ask;
 use squall_sim::provider::dialect::{Desk, Dialect, Head};
 use squall_sim::provider::meter::Short;
-use squall_sim::provider::{CutAt, Hint, Refusal};
+use squall_sim::provider::{CallKind, CutAt, Hint, Refusal};
 use squall_sim::scenario::{Garbage, RetryAfter};
 
 const WALL_MS: i64 = 1_699_450_980_000;
-const BOTH: [(Api, Dialect); 2] = [(Api::Openai, Dialect::Openai), (Api::Anthropic, Dialect::Anthropic)];
+const ALL: [(Api, Dialect); 4] = [
+    (Api::Openai, Dialect::Openai),
+    (Api::Anthropic, Dialect::Anthropic),
+    (Api::Mistral, Dialect::Mistral),
+    (Api::Ollama, Dialect::Ollama),
+];
+/// Those that have embeddings.
+const EMBEDDING: [(Api, Dialect); 3] = [ALL[0], ALL[2], ALL[3]];
 
 fn desk() -> Desk<'static> {
-    Desk {
-        provider: "sim",
-        model: "m",
-        number: 1,
-        wall_ms: WALL_MS,
-        processing: Span::from_ms(900),
-        requests: None,
-        tokens: None,
-    }
+    Desk { wall_ms: WALL_MS, processing: Span::from_ms(900), ..Desk::idle("sim", "m") }
 }
 
 fn reading(api: Api, use_: ChainUse) -> Reading<'static> {
@@ -58,7 +57,7 @@ fn asked((api, dialect): (Api, Dialect), request: &Request, model: Option<&str>)
         enabled: true,
         dims: None,
     };
-    let built = wire::build(&provider, model, request, Some("sk-sim"), 7, false).expect("both dialects are spoken");
+    let built = wire::build(&provider, model, request, Some("sk-sim"), 7, false).expect("every dialect is spoken");
     let head = Head { method: built.method, path: &built.path, headers: &built.headers };
     assert!(dialect.has_key(&head), "{api:?} {:?}", built.headers);
     let models: Vec<String> = model.into_iter().map(str::to_owned).collect();
@@ -71,7 +70,7 @@ fn read(api: Api, answer: &Answer, use_: ChainUse) -> wire::Answer {
 
 #[test]
 fn the_engines_requests_are_understood() {
-    for both in BOTH {
+    for one in ALL {
         for (stream, model) in [(false, Some("m")), (true, Some("m")), (true, None)] {
             let expected = Ask::Chat {
                 model: model.map(str::to_owned),
@@ -79,64 +78,137 @@ fn the_engines_requests_are_understood() {
                 stream,
                 max_tokens: Some(20),
             };
-            assert_eq!(asked(both, &chat(stream), model), expected);
+            assert_eq!(asked(one, &chat(stream), model), expected);
         }
-        assert_eq!(asked(both, &Request::probe(ChainUse::Chat), Some("m")).tokens(), 2);
+        assert_eq!(asked(one, &Request::probe(ChainUse::Chat), Some("m")).tokens(), 2);
     }
     let expected = Ask::Embed { model: Some("m".into()), inputs: vec!["a".into(), "b".into()], dims: None };
-    assert_eq!(asked(BOTH[0], &embed(), Some("m")), expected);
+    for one in EMBEDDING {
+        assert_eq!(asked(one, &embed(), Some("m")), expected, "{one:?}");
+    }
+}
+
+/// What the engine lets through is what the servers take, to the last input.
+#[test]
+fn a_batch_is_refused_on_both_sides_at_the_same_size() {
+    for (api, dialect) in EMBEDDING {
+        let Some(max) = wire::request::inputs_max(api) else { continue };
+        let batch = |len| Request::Embed(EmbedRequest { inputs: vec!["x".to_owned(); len] });
+        asked((api, dialect), &batch(max), Some("m"));
+        let body = serde_json::json!({"model": "m", "input": vec!["x"; max + 1]}).to_string();
+        let head = Head { method: "POST", path: "/v1/embeddings", headers: &[] };
+        let malformed = dialect.parse(&head, body.as_bytes(), &[]).expect_err("too many");
+        let read = read(api, &dialect.malformed(&desk(), &malformed), ChainUse::Embedding);
+        assert!(matches!(read.outcome, Outcome::Unfit | Outcome::CallersFault), "{api:?} {}", read.reason);
+    }
 }
 
 #[test]
 fn a_success_is_read_as_one() {
-    for (api, dialect) in BOTH {
+    for (api, dialect) in ALL {
         let answer = dialect.success(&desk(), &asked((api, dialect), &chat(false), Some("m")), &[], 8, None);
         let read = read(api, &answer, ChainUse::Chat);
         assert_eq!((read.outcome, read.hint), (Outcome::Success, None), "{}", read.reason);
         let Some(Content::Chat { text, usage, .. }) = read.content else { panic!("a chat") };
         assert_eq!(usage.output_tokens, Some(text.split(' ').count() as u64));
     }
-    let answer = Dialect::Openai.success(&desk(), &asked(BOTH[0], &embed(), Some("m")), &[], 8, None);
-    let read = read(Api::Openai, &answer, ChainUse::Embedding);
-    let Some(Content::Embed { vectors, .. }) = read.content else { panic!("vectors: {}", read.reason) };
-    assert_eq!(vectors.iter().map(Vec::len).collect::<Vec<_>>(), [8, 8]);
+    for (api, dialect) in EMBEDDING {
+        let answer = dialect.success(&desk(), &asked((api, dialect), &embed(), Some("m")), &[], 8, None);
+        let read = read(api, &answer, ChainUse::Embedding);
+        let Some(Content::Embed { vectors, .. }) = read.content else { panic!("{api:?}: {}", read.reason) };
+        assert_eq!(vectors.iter().map(Vec::len).collect::<Vec<_>>(), [8, 8]);
+    }
 }
 
 #[test]
 fn each_refusal_is_read_as_what_it_is() {
+    use Outcome::{CallersFault, Overloaded, ProviderFault, Quota, Throttled, Unfit};
+    // At OpenAI, Anthropic, Mistral and Ollama; the key has worked before.
     let expected = [
-        (Refusal::Overloaded, Outcome::ProviderFault, Outcome::Overloaded),
-        (Refusal::RateLimited, Outcome::Throttled, Outcome::Throttled),
-        (Refusal::SlowDown, Outcome::Throttled, Outcome::Throttled),
-        (Refusal::InsufficientQuota, Outcome::Quota, Outcome::Quota),
-        (Refusal::SpendLimit, Outcome::Quota, Outcome::Quota),
-        (Refusal::Billing, Outcome::Quota, Outcome::Quota),
-        (Refusal::Auth, Outcome::ProviderFault, Outcome::ProviderFault),
-        (Refusal::Permission, Outcome::ProviderFault, Outcome::ProviderFault),
-        (Refusal::ModelNotFound, Outcome::Unfit, Outcome::Unfit),
-        (Refusal::ContextLength, Outcome::Unfit, Outcome::Unfit),
-        (Refusal::InvalidRequest, Outcome::CallersFault, Outcome::CallersFault),
-        (Refusal::ServerError, Outcome::ProviderFault, Outcome::ProviderFault),
-        (Refusal::Timeout, Outcome::ProviderFault, Outcome::ProviderFault),
-        (Refusal::TooLarge, Outcome::CallersFault, Outcome::CallersFault),
+        (Refusal::Overloaded, [ProviderFault, Overloaded, Overloaded, Overloaded]),
+        (Refusal::RateLimited, [Throttled; 4]),
+        (Refusal::SlowDown, [Throttled; 4]),
+        (Refusal::InsufficientQuota, [Quota; 4]),
+        (Refusal::SpendLimit, [Quota; 4]),
+        (Refusal::Billing, [Quota; 4]),
+        (Refusal::Auth, [ProviderFault; 4]),
+        (Refusal::Permission, [ProviderFault; 4]),
+        (Refusal::ModelNotFound, [Unfit; 4]),
+        (Refusal::ContextLength, [Unfit; 4]),
+        (Refusal::InvalidRequest, [CallersFault; 4]),
+        (Refusal::ServerError, [ProviderFault; 4]),
+        (Refusal::Timeout, [ProviderFault; 4]),
+        (Refusal::TooLarge, [CallersFault; 4]),
+        (Refusal::RunnerDead, [ProviderFault; 4]),
     ];
     assert_eq!(expected.map(|row| row.0), Refusal::ALL);
-    for (refusal, openai, anthropic) in expected {
-        for ((api, dialect), outcome) in BOTH.into_iter().zip([openai, anthropic]) {
+    for (refusal, outcomes) in expected {
+        for ((api, dialect), outcome) in ALL.into_iter().zip(outcomes) {
+            for use_ in [ChainUse::Chat, ChainUse::Embedding] {
+                if !dialect.knows(refusal) || (use_ == ChainUse::Embedding && api == Api::Anthropic) {
+                    continue;
+                }
+                let kind = match use_ {
+                    ChainUse::Chat => CallKind::Chat { stream: false },
+                    ChainUse::Embedding => CallKind::Embedding,
+                };
+                let answer = dialect.refusal(&Desk { kind, ..desk() }, refusal, &Hint::Usual);
+                let read = read(api, &answer, use_);
+                assert_eq!(read.outcome, outcome, "{api:?} {use_:?} {refusal:?}: {}", read.reason);
+                assert_eq!(read.hint.map(Span::ms), answer.wait_ms, "{api:?} {use_:?} {refusal:?}");
+                assert!(!read.reason.is_empty());
+            }
+        }
+    }
+}
+
+#[test]
+fn a_key_that_never_worked_is_bad_in_every_dialect() {
+    for (api, dialect) in ALL {
+        for refusal in [Refusal::Auth, Refusal::Permission] {
             let answer = dialect.refusal(&desk(), refusal, &Hint::Usual);
+            let about = Reading { key_worked: false, ..reading(api, ChainUse::Chat) };
+            let read = wire::read(&about, answer.status, &answer.headers, answer.body().as_bytes());
+            assert_eq!(read.outcome, Outcome::BadKey, "{api:?} {refusal:?}: {}", read.reason);
+        }
+    }
+}
+
+#[test]
+fn every_bare_status_is_read_as_the_table_has_it() {
+    for (api, dialect) in ALL {
+        for status in 300..600 {
+            let answer = dialect.status(&desk(), status, &Hint::None);
             let read = read(api, &answer, ChainUse::Chat);
-            assert_eq!(read.outcome, outcome, "{api:?} {refusal:?}: {}", read.reason);
-            assert_eq!(read.hint.map(Span::ms), answer.wait_ms, "{api:?} {refusal:?}");
+            let expected = match status {
+                402 => Outcome::Quota,
+                404 => continue, // A missing model in some dialects, a missing route in others.
+                429 => Outcome::Throttled,
+                503 if api == Api::Ollama => Outcome::Overloaded,
+                499 if api == Api::Ollama => Outcome::ProviderFault,
+                401 | 403 | 408 | 409 | 425 => Outcome::ProviderFault,
+                400..=499 => Outcome::CallersFault,
+                529 => Outcome::Overloaded,
+                _ => Outcome::ProviderFault,
+            };
+            assert_eq!(read.outcome, expected, "{api:?} {status}: {}", read.reason);
+            assert_eq!(read.hint, None, "{api:?} {status}");
         }
     }
 }
 
 #[test]
 fn a_wait_is_read_as_long_as_it_was_stated_at_least() {
-    for (api, dialect) in BOTH {
+    for (api, dialect) in ALL {
         for ms in [1_000, 1_500, 20_000, 90_250, 3_600_000] {
             let answer = dialect.short(&desk(), Short::Requests { wait: Span::from_ms(ms) });
-            let hint = read(api, &answer, ChainUse::Chat).hint.expect("a wait").ms();
+            let read = read(api, &answer, ChainUse::Chat);
+            if matches!(api, Api::Mistral | Api::Ollama) {
+                // They state none, so none is read.
+                assert_eq!((read.outcome, read.hint, answer.wait_ms), (Outcome::Throttled, None, None), "{api:?}");
+                continue;
+            }
+            let hint = read.hint.expect("a wait").ms();
             assert!((ms..=ms + 1_000).contains(&hint), "{api:?} {ms} was read as {hint}");
         }
         let given = [
@@ -179,7 +251,7 @@ fn stream(api: Api, answer: &Answer) -> (String, Result<String, Outcome>) {
 
 #[test]
 fn a_stream_and_its_flaws_are_read_as_such() {
-    for (api, dialect) in BOTH {
+    for (api, dialect) in ALL {
         let whole = || dialect.success(&desk(), &asked((api, dialect), &chat(true), Some("m")), &[], 8, None);
         let (text, end) = stream(api, &whole());
         assert!(end.is_ok() && text.contains(' '), "{api:?} {text:?} {end:?}");
@@ -198,16 +270,38 @@ fn a_stream_and_its_flaws_are_read_as_such() {
 
 #[test]
 fn garbage_is_a_providers_fault() {
-    for (api, dialect) in BOTH {
+    for (api, dialect) in ALL {
         for garbage in [Garbage::Html, Garbage::Empty, Garbage::TruncatedJson] {
             let ask = asked((api, dialect), &chat(false), Some("m"));
             let answer = dialect.success(&desk(), &ask, &[], 8, Some(garbage)).spoil(garbage);
             assert_eq!(read(api, &answer, ChainUse::Chat).outcome, Outcome::ProviderFault, "{api:?} {garbage:?}");
         }
     }
-    for garbage in [Garbage::Nan, Garbage::Zero, Garbage::WrongDims, Garbage::FewerVectors] {
-        let ask = asked(BOTH[0], &embed(), Some("m"));
-        let answer = Dialect::Openai.success(&desk(), &ask, &[], 8, Some(garbage));
-        assert_eq!(read(Api::Openai, &answer, ChainUse::Embedding).outcome, Outcome::ProviderFault, "{garbage:?}");
+    for (api, dialect) in EMBEDDING {
+        for garbage in [
+            Garbage::Html,
+            Garbage::Empty,
+            Garbage::TruncatedJson,
+            Garbage::Nan,
+            Garbage::Zero,
+            Garbage::WrongDims,
+            Garbage::FewerVectors,
+        ] {
+            let ask = asked((api, dialect), &embed(), Some("m"));
+            let answer = dialect.success(&desk(), &ask, &[], 8, Some(garbage)).spoil(garbage);
+            let read = read(api, &answer, ChainUse::Embedding);
+            assert_eq!(read.outcome, Outcome::ProviderFault, "{api:?} {garbage:?}: {}", read.reason);
+        }
+    }
+}
+
+#[test]
+fn what_breaks_a_server_is_its_fault_and_its_cut_vectors_are_none() {
+    for (api, dialect) in EMBEDDING {
+        let poison = dialect.poison(&Desk { kind: CallKind::Embedding, ..desk() });
+        assert_eq!(read(api, &poison, ChainUse::Embedding).outcome, Outcome::ProviderFault, "{api:?}");
+        let ask = asked((api, dialect), &embed(), Some("m"));
+        let answer = dialect.success(&desk(), &ask, &[], 8, None).cut(CutAt::Half);
+        assert_eq!(read(api, &answer, ChainUse::Embedding).outcome, Outcome::ProviderFault, "{api:?}");
     }
 }

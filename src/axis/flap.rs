@@ -51,21 +51,11 @@ pub struct AxisState {
     /// Which way the last change since the last hold went; what `count = "runs"` looks at.
     direction: Option<Direction>,
     hold_until: Option<MonoTime>,
-    /// Improvements suppressed since the database was born.
-    suppressed: u64,
 }
 
 impl AxisState {
     pub fn new(level: Level, now: MonoTime) -> AxisState {
-        AxisState {
-            level,
-            since: now,
-            measured: level,
-            counted: VecDeque::new(),
-            direction: None,
-            hold_until: None,
-            suppressed: 0,
-        }
+        AxisState { level, since: now, measured: level, counted: VecDeque::new(), direction: None, hold_until: None }
     }
 
     /// The applied level.
@@ -86,10 +76,6 @@ impl AxisState {
     /// When the hold in force ends.
     pub fn hold_until(&self) -> Option<MonoTime> {
         self.hold_until
-    }
-
-    pub fn suppressed_count(&self) -> u64 {
-        self.suppressed
     }
 
     /// When [`AxisState::hold_ended`] wants to be called.
@@ -197,8 +183,7 @@ impl AxisState {
         AxisEffect::Changed { was, to, measured: self.measured }
     }
 
-    fn suppress(&mut self, to: Level) -> AxisEffect {
-        self.suppressed += 1;
+    fn suppress(&self, to: Level) -> AxisEffect {
         AxisEffect::Suppressed { was: self.level, to }
     }
 

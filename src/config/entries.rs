@@ -108,6 +108,7 @@ pub fn read_provider(
     problems: &mut Problems,
 ) -> Option<(ProviderRule, Range<usize>)> {
     let table = Table::open("[[provider]]", table, span, PROVIDER_KEYS, None, problems);
+    check_named_model(&table, problems);
     let rule = ProviderRule {
         name: table.text("name")?.to_owned(),
         api: table.text("api").and_then(Api::from_name)?,
@@ -160,6 +161,24 @@ pub fn check_unique<'n>(what: &str, names: impl IntoIterator<Item = (&'n str, Ra
 /// As it stands in a file.
 pub fn use_name(use_: ChainUse) -> &'static str {
     USES.into_iter().find(|(_, own)| *own == use_).expect("every use has a name").0
+}
+
+/// Whether a request in this dialect must name a model; without one every call would be refused. Servers that speak as
+/// OpenAI does often have a single model and need no name for it.
+fn needs_model(api: Api) -> bool {
+    match api {
+        Api::Anthropic | Api::Mistral | Api::Ollama => true,
+        Api::Openai | Api::Qdrant => false,
+    }
+}
+
+fn check_named_model(table: &Table, problems: &mut Problems) {
+    let Some(api) = table.text("api").and_then(Api::from_name).filter(|api| needs_model(*api)) else { return };
+    if table.strings("models").is_empty() && !table.is_bad("models") {
+        let complaint = Complaint::new(format!("a provider of api {:?} needs `models`", api.name()))
+            .help("every request to it names a model; the first one is the default");
+        problems.add_absent(table.value_span("api"), complaint);
+    }
 }
 
 /// Whether the dialect has chat.

@@ -27,6 +27,7 @@ models = ["gpt-4"]
 name = "local"
 api = "ollama"
 base_url = "http://127.0.0.1:11434"
+models = ["nomic-embed-text"]
 local = true
 dims = 768
 
@@ -113,7 +114,7 @@ use = "embedding"
 entries = ["b", "c"]
 "#;
     let lines: Vec<u32> = wrong(text).iter().map(|(line, _)| *line).collect();
-    assert_eq!(lines, [1, 3, 4, 5, 7, 8, 11, 16, 26, 26, 28, 30]);
+    assert_eq!(lines, [1, 3, 4, 5, 7, 8, 11, 15, 16, 26, 26, 28, 30]);
 }
 
 #[test]
@@ -145,13 +146,28 @@ fn an_embedding_chain_of_one_model_and_size_is_accepted_and_any_other_refused() 
 fn anthropic_has_no_embeddings_and_a_vector_store_no_chat() {
     let file = |api: &str, use_: &str| {
         format!(
-            "[[provider]]\nname = \"a\"\napi = {api:?}\nbase_url = \"http://a\"\ndims = 8\n\
+            "[[provider]]\nname = \"a\"\napi = {api:?}\nbase_url = \"http://a\"\ndims = 8\nmodels = [\"m\"]\n\
              [[chain]]\nname = \"e\"\nuse = {use_:?}\nentries = [\"a\"]\n"
         )
     };
     assert!(wrong(&file("anthropic", "embedding"))[0].1.contains("no embedding"));
     assert!(wrong(&file("qdrant", "chat"))[0].1.contains("no chat"));
     assert!(load(&file("openai", "embedding"), "a").is_ok());
+}
+
+#[test]
+fn a_provider_whose_api_wants_a_model_must_declare_one() {
+    let file = |api: &str, models: &str| {
+        format!("[[provider]]\nname = \"a\"\napi = {api:?}\nbase_url = \"http://a\"\n{models}")
+    };
+    for api in ["anthropic", "mistral", "ollama"] {
+        for models in ["", "models = []\n"] {
+            assert_eq!(wrong(&file(api, models)), [(3, format!("a provider of api {api:?} needs `models`"))]);
+        }
+        assert!(load(&file(api, "models = [\"m\"]\n"), "a").is_ok());
+        assert_eq!(wrong(&file(api, "models = [7]\n")).len(), 1, "one mistake, one complaint");
+    }
+    assert!(load(&file("openai", ""), "a").is_ok(), "a server with a single model needs no name for it");
 }
 
 #[test]

@@ -4,6 +4,7 @@
 //! **Source:** storage.md D.1, D.3, D.5.
 
 use super::{StoreError, failed};
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, TransactionBehavior};
 
 const MIGRATIONS: &[&str] = &[include_str!("schema/0001.sql"), include_str!("schema/0002_sessions.sql")];
@@ -16,7 +17,11 @@ pub fn pragmas(conn: &Connection) -> Result<(), StoreError> {
          PRAGMA temp_store = MEMORY;
          PRAGMA wal_autocheckpoint = 500;",
     )
-    .map_err(failed("setting pragmas"))
+    .map_err(failed("setting pragmas"))?;
+    // A statement keeps its plan whatever is bound to it. Else SQLite prepares many of them anew at each use, those
+    // inside full-text search too, in the hope of a better plan for the new values.
+    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map_err(failed("fixing query plans"))?;
+    Ok(())
 }
 
 pub fn migrate(conn: &mut Connection) -> Result<(), StoreError> {

@@ -1,12 +1,13 @@
 //! Turns an answer into the one classification of engine.md 3, with the evidence for it.
 //!
-//! **Source:** engine.md 3 (table of outcomes), protocols.md C.1 and C.2.
+//! **Source:** engine.md 3 (table of outcomes), protocols.md C.1, C.2, C.4, C.5.
 
 use super::error::{self, ErrorBody, Verdict};
-use super::{Usage, anthropic, hint, openai};
+use super::{Usage, anthropic, hint, ollama, openai};
 use crate::base::rules::{Api, ChainUse};
 use crate::base::{Outcome, Span, WallTime};
 use crate::event::ParkScope;
+use serde_json::{Value, json};
 
 /// What the engine knows when an answer arrives.
 #[derive(Clone, Copy, Debug)]
@@ -64,6 +65,12 @@ impl BodyFault {
         BodyFault::Malformed(error.to_string())
     }
 
+    /// Ends the reading of a body whose `error` speaks of one.
+    pub(super) fn refuse_error(error: Option<Value>) -> Result<(), BodyFault> {
+        let error = error.and_then(|error| ErrorBody::of_json(&json!({ "error": error })));
+        error.map_or(Ok(()), |error| Err(BodyFault::Error(error)))
+    }
+
     /// The answer that this body amounts to. Its head was a 2xx, so the key was taken.
     pub(super) fn into_answer(self, about: &Reading<'_>, headers: &[(String, String)]) -> Answer {
         match self {
@@ -93,7 +100,7 @@ impl Answer {
     }
 
     fn refusal(about: &Reading<'_>, status: u16, headers: &[(String, String)], error: &ErrorBody) -> Answer {
-        let Verdict { outcome, scope } = error::classify(about, status, error);
+        let Verdict { outcome, scope } = error::classify(about, status, headers, error);
         let hint = hint::read(about.now, outcome, headers, &error.message);
         let reason = match super::header(headers, "location") {
             Some(location) if (300..400).contains(&status) => {
@@ -129,11 +136,12 @@ pub fn read(about: &Reading<'_>, status: u16, headers: &[(String, String)], body
 
 fn content(about: &Reading<'_>, body: &[u8]) -> Result<Content, BodyFault> {
     match (about.api, about.use_) {
-        (Api::Openai, ChainUse::Chat) => openai::chat_content(body),
-        (Api::Openai, ChainUse::Embedding) => openai::embed_content(about, body),
+        (Api::Openai | Api::Mistral, ChainUse::Chat) => openai::chat_content(body),
+        (Api::Openai | Api::Mistral, ChainUse::Embedding) => openai::embed_content(about, body),
         (Api::Anthropic, ChainUse::Chat) => anthropic::chat_content(body),
-        (Api::Anthropic, ChainUse::Embedding)
-        | (Api::Mistral | Api::Ollama | Api::Qdrant, ChainUse::Chat | ChainUse::Embedding) => {
+        (Api::Ollama, ChainUse::Chat) => ollama::chat_content(body),
+        (Api::Ollama, ChainUse::Embedding) => ollama::embed_content(about, body),
+        (Api::Anthropic, ChainUse::Embedding) | (Api::Qdrant, ChainUse::Chat | ChainUse::Embedding) => {
             // `request::build` refuses these by type, so no such request can have been answered.
             panic!("WIRE-1: an answer in a dialect that no request can be built for: {:?} {:?}", about.api, about.use_)
         }

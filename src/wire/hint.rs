@@ -4,14 +4,15 @@
 //! 1. `retry-after-ms` (milliseconds, fractions allowed);
 //! 2. `retry-after` (seconds, fractions allowed, or an HTTP date);
 //! 3. for rate limits: the reset of a budget that the headers show as used up (`x-ratelimit-reset-*` are durations,
-//!    `anthropic-ratelimit-*-reset` are moments); for quotas: `anthropic-ratelimit-unified-reset`;
+//!    `anthropic-ratelimit-*-reset` are moments, Mistral's `ratelimitbysize-reset` is seconds); for quotas:
+//!    `anthropic-ratelimit-unified-reset`;
 //! 4. the error's text ("Please try again in 6ms", "retry after 20 seconds", "regain access on 2026-12-01 at 00:00 UTC");
 //! 5. for rate limits: the longer of `x-ratelimit-reset-*` although no budget shows as used up.
 //!
 //! A wait that is over or negative is 0. What cannot be read is skipped, and nothing is made up: no line of this file adds,
 //! caps or rounds down a wait. Caps are the park's business; a wait too long to count is [`Span::MAX`].
 //! Moments are read against the answer's own `Date`, so that our clock need not agree with the provider's.
-//! **Source:** engine.md 1 and 3 ("Wait hints"), protocols.md C.1, C.2.
+//! **Source:** engine.md 1 and 3 ("Wait hints"), protocols.md C.1, C.2, C.5.
 
 use super::header;
 use crate::base::{Outcome, Span, WallTime};
@@ -20,8 +21,8 @@ use jiff::fmt::rfc2822::DateTimeParser;
 
 /// Budgets in the `anthropic-ratelimit-{budget}-{remaining,reset}` headers.
 const ANTHROPIC_BUDGETS: [&str; 4] = ["requests", "tokens", "input-tokens", "output-tokens"];
-/// Budgets in the `x-ratelimit-{remaining,reset}-{budget}` headers.
-const OPENAI_BUDGETS: [&str; 2] = ["requests", "tokens"];
+/// Before the budget's name (`requests`, `tokens`, at compatible servers others) in a header with a duration.
+const RESET: &str = "x-ratelimit-reset-";
 /// How much of an error's text is searched.
 const TEXT_BYTES_MAX: usize = 4_096;
 
@@ -36,7 +37,7 @@ pub fn read(now: WallTime, outcome: Outcome, headers: &[(String, String)], messa
         Outcome::Throttled => retry_after()
             .or_else(|| used_up_reset(headers, now))
             .or_else(|| in_text(message, now))
-            .or_else(|| longest_openai_reset(headers)),
+            .or_else(|| resets(headers).map(|(_, span)| span).max()),
         Outcome::Quota => retry_after()
             .or_else(|| header(headers, "anthropic-ratelimit-unified-reset").and_then(moment).map(|at| until(at, now)))
             .or_else(|| in_text(message, now)),
@@ -54,23 +55,30 @@ pub fn read(now: WallTime, outcome: Outcome, headers: &[(String, String)], messa
 /// The longest reset among the budgets whose `remaining` is 0.
 fn used_up_reset(headers: &[(String, String)], now: WallTime) -> Option<Span> {
     let used_up = |name: &str| header(headers, name).is_some_and(|text| text.trim() == "0");
-    let openai = OPENAI_BUDGETS
-        .iter()
-        .filter(|budget| used_up(&format!("x-ratelimit-remaining-{budget}")))
-        .filter_map(|budget| header(headers, &format!("x-ratelimit-reset-{budget}")).and_then(go_duration));
+    let durations =
+        resets(headers).filter(|(budget, _)| used_up(&format!("x-ratelimit-remaining-{budget}"))).map(|(_, span)| span);
     let anthropic = ANTHROPIC_BUDGETS
         .iter()
         .filter(|budget| used_up(&format!("anthropic-ratelimit-{budget}-remaining")))
         .filter_map(|budget| header(headers, &format!("anthropic-ratelimit-{budget}-reset")).and_then(moment))
         .map(|at| until(at, now));
-    openai.chain(anthropic).max()
+    durations.chain(anthropic).chain(mistral_reset(headers)).max()
 }
 
-fn longest_openai_reset(headers: &[(String, String)]) -> Option<Span> {
-    OPENAI_BUDGETS
-        .iter()
-        .filter_map(|budget| header(headers, &format!("x-ratelimit-reset-{budget}")).and_then(go_duration))
-        .max()
+/// Every budget with a reset that is a duration.
+fn resets(headers: &[(String, String)]) -> impl Iterator<Item = (String, Span)> {
+    headers.iter().filter_map(|(name, value)| {
+        let name = name.to_ascii_lowercase();
+        Some((name.strip_prefix(RESET)?.to_owned(), go_duration(value)?))
+    })
+}
+
+/// Mistral's budget of tokens: used up for this request if less is left than it takes.
+fn mistral_reset(headers: &[(String, String)]) -> Option<Span> {
+    let number = |name: &str| header(headers, name).and_then(|text| text.trim().parse::<u64>().ok());
+    let cost = number("ratelimitbysize-query-cost").unwrap_or(0).max(1);
+    number("ratelimitbysize-remaining").filter(|left| *left < cost)?;
+    header(headers, "ratelimitbysize-reset").and_then(|text| decimal(text, 1_000.0))
 }
 
 fn seconds_or_date(text: &str, now: WallTime) -> Option<Span> {

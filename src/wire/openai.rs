@@ -1,17 +1,21 @@
-//! The OpenAI dialect: chat completions and embeddings, whole and streamed. Many servers speak it, some carelessly.
+//! The OpenAI dialect: chat completions and embeddings, whole and streamed. Many servers speak it, some carelessly;
+//! Mistral's requests and successes are the same.
 //!
 //! **Source:** protocols.md C.2, traps 23, 54 and 55.
 
 use super::answer::{BodyFault, Content};
 use super::error::ErrorBody;
-use super::request::{ChatRequest, EmbedRequest, Role, json_bytes};
+use super::request::{ChatRequest, EmbedRequest, Said, json_bytes, with_system_first};
 use super::stream::Progress;
+use super::vectors::{self, Placed};
 use super::{Reading, Usage};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 pub(super) const CHAT_PATH: &str = "/v1/chat/completions";
 pub(super) const EMBED_PATH: &str = "/v1/embeddings";
+/// More inputs at once are refused.
+pub(super) const INPUTS_MAX: usize = 2_048;
 
 pub(super) fn push_headers(headers: &mut Vec<(String, String)>, key: Option<&str>) {
     if let Some(key) = key {
@@ -20,11 +24,9 @@ pub(super) fn push_headers(headers: &mut Vec<(String, String)>, key: Option<&str
 }
 
 pub(super) fn chat_body(model: Option<&str>, chat: &ChatRequest) -> Vec<u8> {
-    let system = chat.system.iter().map(|text| Said { role: "system", content: text });
-    let messages = chat.messages.iter().map(|message| Said { role: role(message.role), content: &message.content });
     json_bytes(&ChatAsked {
         model,
-        messages: system.chain(messages).collect(),
+        messages: with_system_first(chat),
         max_tokens: chat.max_tokens,
         temperature: chat.temperature,
         stream: chat.stream,
@@ -42,19 +44,6 @@ struct ChatAsked<'a> {
     temperature: Option<f64>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     stream: bool,
-}
-
-#[derive(Serialize)]
-struct Said<'a> {
-    role: &'static str,
-    content: &'a str,
-}
-
-fn role(role: Role) -> &'static str {
-    match role {
-        Role::User => "user",
-        Role::Assistant => "assistant",
-    }
 }
 
 pub(super) fn embed_body(model: Option<&str>, embed: &EmbedRequest) -> Vec<u8> {
@@ -84,8 +73,32 @@ struct Choice {
 
 #[derive(Deserialize)]
 struct ChoiceMessage {
-    content: Option<String>,
+    content: Option<Text>,
     refusal: Option<String>,
+}
+
+/// Plain, or in parts, of which those that are thought and not said have no text.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Text {
+    Plain(String),
+    Parts(Vec<Part>),
+}
+
+#[derive(Deserialize)]
+struct Part {
+    text: Option<String>,
+}
+
+impl ChoiceMessage {
+    /// A model that declines says so in `refusal` instead.
+    fn text(self) -> Option<String> {
+        match self.content {
+            Some(Text::Plain(text)) => Some(text),
+            Some(Text::Parts(parts)) => Some(parts.into_iter().filter_map(|part| part.text).collect()),
+            None => self.refusal,
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -103,60 +116,22 @@ struct Datum {
 
 pub(super) fn chat_content(body: &[u8]) -> Result<Content, BodyFault> {
     let parsed: ChatBody = serde_json::from_slice(body).map_err(BodyFault::json)?;
-    if let Some(error) = embedded_error(parsed.error) {
-        return Err(BodyFault::Error(error));
-    }
-    let choice = parsed.choices.into_iter().flatten().next().ok_or(BodyFault::Malformed("no choices[0]".into()))?;
+    BodyFault::refuse_error(parsed.error)?;
+    let choice = parsed.choices.into_iter().flatten().next().ok_or_else(|| missing(body, "no choices[0]"))?;
     let message = choice.message.ok_or(BodyFault::Malformed("no choices[0].message".into()))?;
-    // A model that declines says so in `refusal` instead.
-    let text = message.content.or(message.refusal);
-    let text = text.ok_or(BodyFault::Malformed("no choices[0].message.content".into()))?;
+    let text = message.text().ok_or(BodyFault::Malformed("no choices[0].message.content".into()))?;
     let finish = choice.finish_reason.ok_or(BodyFault::Malformed("no choices[0].finish_reason".into()))?;
+    refuse_failure(&finish)?;
     Ok(Content::Chat { text, finish, usage: usage(parsed.usage.as_ref()) })
 }
 
-/// Vectors in the order of the inputs. Matched by `index`; by position only if none has one.
 pub(super) fn embed_content(about: &Reading<'_>, body: &[u8]) -> Result<Content, BodyFault> {
     let parsed: EmbedBody = serde_json::from_slice(body).map_err(BodyFault::json)?;
-    if let Some(error) = embedded_error(parsed.error) {
-        return Err(BodyFault::Error(error));
-    }
-    let data = parsed.data.ok_or(BodyFault::Malformed("no data".into()))?;
-    if data.len() != about.inputs {
-        return Err(BodyFault::Malformed(format!("{} vectors for {} inputs", data.len(), about.inputs)));
-    }
-    let by_position = data.iter().all(|datum| datum.index.is_none());
-    let mut slots: Vec<Option<Vec<f32>>> = vec![None; about.inputs];
-    for (position, datum) in data.into_iter().enumerate() {
-        let index = if by_position { Some(position) } else { datum.index };
-        let index = index.ok_or(BodyFault::Malformed("a vector without index among others with one".into()))?;
-        let slot = slots.get_mut(index).ok_or_else(|| BodyFault::Malformed(format!("index {index} of no input")))?;
-        if slot.is_some() {
-            return Err(BodyFault::Malformed(format!("index {index} twice")));
-        }
-        *slot = Some(datum.embedding.into_iter().map(|number| number as f32).collect());
-    }
-    // As many as inputs, none twice: so all are there.
-    let vectors: Vec<Vec<f32>> = slots.into_iter().flatten().collect();
-    check_vectors(about, &vectors)?;
+    BodyFault::refuse_error(parsed.error)?;
+    let data = parsed.data.ok_or_else(|| missing(body, "no data"))?;
+    let placed = data.into_iter().map(|datum| Placed { index: datum.index, numbers: datum.embedding });
+    let vectors = vectors::in_order(about, placed.collect())?;
     Ok(Content::Embed { vectors, usage: usage(parsed.usage.as_ref()) })
-}
-
-fn check_vectors(about: &Reading<'_>, vectors: &[Vec<f32>]) -> Result<(), BodyFault> {
-    let expected = about.dims.map(|dims| dims as usize).or_else(|| vectors.first().map(Vec::len)).unwrap_or(0);
-    for (index, vector) in vectors.iter().enumerate() {
-        if vector.len() != expected || vector.is_empty() {
-            let text = format!("vector {index} has {} dimensions, not {expected}", vector.len());
-            return Err(BodyFault::Malformed(text));
-        }
-        if vector.iter().any(|number| !number.is_finite()) {
-            return Err(BodyFault::Malformed(format!("vector {index} has a number that is not finite")));
-        }
-        if vector.iter().all(|number| *number == 0.0) {
-            return Err(BodyFault::Malformed(format!("vector {index} is all zero")));
-        }
-    }
-    Ok(())
 }
 
 /// One `data:` of a stream.
@@ -166,22 +141,34 @@ pub(super) fn stream_event(progress: &mut Progress, data: &str) -> Result<Option
         return Ok(None);
     }
     let parsed: ChatBody = serde_json::from_str(data).map_err(BodyFault::json)?;
-    if let Some(error) = embedded_error(parsed.error) {
-        return Err(BodyFault::Error(error));
-    }
+    BodyFault::refuse_error(parsed.error)?;
     if parsed.usage.is_some() {
         progress.usage = usage(parsed.usage.as_ref());
     }
-    // The chunk that carries the usage has no choices.
-    let Some(choice) = parsed.choices.into_iter().flatten().next() else { return Ok(None) };
-    if choice.finish_reason.is_some() {
-        progress.finish = choice.finish_reason;
+    let Some(choice) = parsed.choices.into_iter().flatten().next() else {
+        // The chunk that carries the usage has no choices.
+        let fault = missing(data.as_bytes(), "no choices");
+        return if let BodyFault::Error(_) = fault { Err(fault) } else { Ok(None) };
+    };
+    if let Some(finish) = choice.finish_reason {
+        refuse_failure(&finish)?;
+        progress.finish = Some(finish);
     }
-    Ok(choice.delta.and_then(|delta| delta.content.or(delta.refusal)))
+    Ok(choice.delta.and_then(ChoiceMessage::text))
 }
 
-fn embedded_error(error: Option<Value>) -> Option<ErrorBody> {
-    error.and_then(|error| ErrorBody::of_json(&json!({ "error": error })))
+/// What is missing, or the error that stands there instead: Mistral's is the body itself.
+fn missing(body: &[u8], what: &str) -> BodyFault {
+    let error = serde_json::from_slice(body).ok().and_then(|value| ErrorBody::of_json(&value));
+    error.map_or_else(|| BodyFault::Malformed(what.to_owned()), BodyFault::Error)
+}
+
+/// At Mistral and OpenRouter an answer may end with the word that it failed.
+fn refuse_failure(finish: &str) -> Result<(), BodyFault> {
+    if finish == "error" {
+        return Err(BodyFault::Malformed("the answer ended with finish_reason error".into()));
+    }
+    Ok(())
 }
 
 fn usage(value: Option<&Value>) -> Usage {

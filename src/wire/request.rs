@@ -1,8 +1,8 @@
 //! Turns what the engine wants into the HTTP request of a provider's dialect.
 //!
-//! **Source:** protocols.md C.1 and C.2; engine.md 3 ("a probe is the smallest real request, never a list endpoint").
+//! **Source:** protocols.md C.1, C.2, C.4, C.5; engine.md 3 ("a probe is the smallest real request, never a list endpoint").
 
-use super::{Unsupported, anthropic, openai};
+use super::{BuildError, anthropic, mistral, ollama, openai};
 use crate::base::rules::{Api, ChainUse, ProviderRule};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -91,10 +91,37 @@ pub struct HttpRequest {
     pub body: Bytes,
 }
 
+/// One message of a dialect where the system text is a message too.
+#[derive(Serialize)]
+pub(super) struct Said<'a> {
+    role: &'static str,
+    content: &'a str,
+}
+
+/// The messages of such a dialect: the system text is the first of them.
+pub(super) fn with_system_first(chat: &ChatRequest) -> Vec<Said<'_>> {
+    let role = |role| match role {
+        Role::User => "user",
+        Role::Assistant => "assistant",
+    };
+    let system = chat.system.iter().map(|text| Said { role: "system", content: text });
+    let messages = chat.messages.iter().map(|message| Said { role: role(message.role), content: &message.content });
+    system.chain(messages).collect()
+}
+
+/// How many texts the API takes in one embedding request; `None`: no number is known.
+pub fn inputs_max(api: Api) -> Option<usize> {
+    match api {
+        Api::Openai => Some(openai::INPUTS_MAX),
+        Api::Mistral => Some(mistral::INPUTS_MAX),
+        Api::Anthropic | Api::Ollama | Api::Qdrant => None,
+    }
+}
+
 /// Builds the request in the provider's dialect.
 ///
 /// Without a `model` the body names none: a server with a single model knows which one is meant.
-/// **Errors:** [`Unsupported`] if this build cannot speak the dialect for that use.
+/// **Errors:** [`BuildError`] if no such request can be built in the dialect.
 pub fn build(
     provider: &ProviderRule,
     model: Option<&str>,
@@ -102,16 +129,28 @@ pub fn build(
     key: Option<&str>,
     client_request_id: u64,
     probe: bool,
-) -> Result<HttpRequest, Unsupported> {
-    let unsupported = Unsupported { api: provider.api, use_: request.use_() };
-    let (path, body) = match (provider.api, request) {
-        (Api::Openai, Request::Chat(chat)) => (openai::CHAT_PATH, openai::chat_body(model, chat)),
-        (Api::Openai, Request::Embed(embed)) => (openai::EMBED_PATH, openai::embed_body(model, embed)),
+) -> Result<HttpRequest, BuildError> {
+    let api = provider.api;
+    if let (Request::Embed(embed), Some(max)) = (request, inputs_max(api))
+        && embed.inputs.len() > max
+    {
+        return Err(BuildError::TooManyInputs { api, inputs: embed.inputs.len(), max });
+    }
+    let (path, body) = match (api, request) {
+        (Api::Openai | Api::Mistral, Request::Chat(chat)) => (openai::CHAT_PATH, openai::chat_body(model, chat)),
+        (Api::Openai | Api::Mistral, Request::Embed(embed)) => (openai::EMBED_PATH, openai::embed_body(model, embed)),
         (Api::Anthropic, Request::Chat(chat)) => (anthropic::CHAT_PATH, anthropic::chat_body(model, chat)),
-        (Api::Anthropic, Request::Embed(_)) => return Err(unsupported),
-        (Api::Mistral | Api::Ollama | Api::Qdrant, Request::Chat(_) | Request::Embed(_)) => return Err(unsupported),
+        (Api::Ollama, Request::Chat(chat)) => (ollama::CHAT_PATH, ollama::chat_body(model, chat)),
+        (Api::Ollama, Request::Embed(embed)) => (ollama::EMBED_PATH, ollama::embed_body(model, embed)),
+        (Api::Anthropic, Request::Embed(_)) | (Api::Qdrant, Request::Chat(_) | Request::Embed(_)) => {
+            return Err(BuildError::Unsupported { api, use_: request.use_() });
+        }
     };
-    let accept = if request.is_streamed() { "text/event-stream" } else { "application/json" };
+    let accept = match api {
+        _ if !request.is_streamed() => "application/json",
+        Api::Ollama => "application/x-ndjson",
+        Api::Openai | Api::Anthropic | Api::Mistral | Api::Qdrant => "text/event-stream",
+    };
     let agent = if probe { USER_AGENT_PROBE } else { USER_AGENT };
     let mut headers = vec![
         ("content-type".to_owned(), "application/json".to_owned()),
@@ -119,7 +158,7 @@ pub fn build(
         ("user-agent".to_owned(), agent.to_owned()),
         ("x-client-request-id".to_owned(), client_request_id.to_string()),
     ];
-    match provider.api {
+    match api {
         Api::Anthropic => anthropic::push_headers(&mut headers, key),
         Api::Openai | Api::Mistral | Api::Ollama | Api::Qdrant => openai::push_headers(&mut headers, key),
     }

@@ -2,12 +2,12 @@
 //!
 //! Complete is only what ends with the dialect's terminal event after a finish reason; everything else that ends is
 //! cut. An error event inside a 200 means what its status would have meant.
-//! **Source:** protocols.md C.1 (error after 200), traps 20 and 23.
+//! **Source:** protocols.md C.1 (error after 200), C.4 (lines of JSON), traps 20 and 23.
 
 use super::answer::{Answer, BodyFault, Reading};
 use super::error::ErrorBody;
-use super::sse::{Decoder, SseError};
-use super::{Usage, anthropic, openai};
+use super::sse::{self, SseError};
+use super::{Usage, anthropic, ndjson, ollama, openai};
 use crate::base::WallTime;
 use crate::base::rules::{Api, ChainUse};
 
@@ -34,6 +34,44 @@ pub(super) struct Progress {
     pub is_done: bool,
 }
 
+/// How the dialect divides a stream into what is read one by one.
+#[derive(Clone, Debug)]
+enum Feed {
+    Events(sse::Decoder),
+    Lines(ndjson::Decoder),
+}
+
+impl Feed {
+    fn of(api: Api) -> Feed {
+        match api {
+            Api::Openai | Api::Anthropic | Api::Mistral | Api::Qdrant => Feed::Events(sse::Decoder::default()),
+            Api::Ollama => Feed::Lines(ndjson::Decoder::default()),
+        }
+    }
+
+    /// Adds what `chunk` completes; `None`: the body has ended.
+    fn take(&mut self, chunk: Option<&[u8]>, pieces: &mut Vec<String>) -> Result<(), BodyFault> {
+        match self {
+            Feed::Events(decoder) => {
+                let mut events = Vec::new();
+                let decoded = match chunk {
+                    Some(chunk) => decoder.push(chunk, &mut events),
+                    None => decoder.end(&mut events),
+                };
+                pieces.extend(events.into_iter().map(|event| event.data));
+                decoded.map_err(sse_fault)
+            }
+            Feed::Lines(decoder) => {
+                let decoded = match chunk {
+                    Some(chunk) => decoder.push(chunk, pieces),
+                    None => decoder.end(pieces),
+                };
+                decoded.map_err(|error| BodyFault::Malformed(error.to_string()))
+            }
+        }
+    }
+}
+
 /// One streamed answer being read. Feed it what arrives after a 2xx head.
 #[derive(Clone, Debug)]
 pub struct StreamReader {
@@ -41,7 +79,7 @@ pub struct StreamReader {
     model: Option<String>,
     now: WallTime,
     headers: Vec<(String, String)>,
-    decoder: Decoder,
+    feed: Feed,
     progress: Progress,
     /// `Done` or `Error` was given.
     is_over: bool,
@@ -55,7 +93,7 @@ impl StreamReader {
             model: about.model.map(str::to_owned),
             now: about.now,
             headers: headers.to_vec(),
-            decoder: Decoder::default(),
+            feed: Feed::of(about.api),
             progress: Progress::default(),
             is_over: false,
         }
@@ -68,31 +106,12 @@ impl StreamReader {
 
     /// What `chunk` completes. Nothing after the end.
     pub fn push(&mut self, chunk: &[u8]) -> Vec<StreamItem> {
-        let mut items = Vec::new();
-        if self.is_over {
-            return items;
-        }
-        let mut events = Vec::new();
-        let decoded = self.decoder.push(chunk, &mut events);
-        self.take(events, &mut items);
-        if let Err(error) = decoded {
-            self.fail(sse_fault(error), &mut items);
-        }
-        items
+        self.read(Some(chunk))
     }
 
     /// The body has ended as HTTP ends one. At most what a last event gives, and an error if the answer is incomplete.
     pub fn end(&mut self) -> Vec<StreamItem> {
-        let mut items = Vec::new();
-        if self.is_over {
-            return items;
-        }
-        let mut events = Vec::new();
-        let decoded = self.decoder.end(&mut events);
-        self.take(events, &mut items);
-        if let Err(error) = decoded {
-            self.fail(sse_fault(error), &mut items);
-        }
+        let mut items = self.read(None);
         if !self.is_over {
             self.is_over = true;
             items.push(StreamItem::Error(Answer::fault("the stream ended without its terminal event")));
@@ -100,33 +119,43 @@ impl StreamReader {
         items
     }
 
-    fn take(&mut self, events: Vec<super::sse::Event>, items: &mut Vec<StreamItem>) {
-        for event in events {
-            if self.is_over {
-                return;
-            }
-            if event.data.is_empty() {
-                continue; // Some proxies keep a connection busy with these.
-            }
-            let text = match self.api {
-                Api::Openai => openai::stream_event(&mut self.progress, &event.data),
-                Api::Anthropic => anthropic::stream_event(&mut self.progress, &event.data),
-                Api::Mistral | Api::Ollama | Api::Qdrant => {
-                    panic!("WIRE-1: a stream in a dialect that no request can be built for: {:?}", self.api)
-                }
-            };
-            match text {
-                Ok(Some(text)) if !text.is_empty() => items.push(StreamItem::Text(text)),
-                Ok(Some(_) | None) => {}
-                Err(fault) => self.fail(fault, items),
-            }
-            if self.progress.is_done && !self.is_over {
-                self.is_over = true;
-                items.push(match self.progress.finish.take() {
-                    Some(finish) => StreamItem::Done { finish, usage: self.progress.usage },
-                    None => StreamItem::Error(Answer::fault("the stream ended without a finish reason")),
-                });
-            }
+    fn read(&mut self, chunk: Option<&[u8]>) -> Vec<StreamItem> {
+        let (mut pieces, mut items) = (Vec::new(), Vec::new());
+        if self.is_over {
+            return items;
+        }
+        let taken = self.feed.take(chunk, &mut pieces);
+        for piece in pieces {
+            self.piece(&piece, &mut items);
+        }
+        if let Err(fault) = taken {
+            self.fail(fault, &mut items);
+        }
+        items
+    }
+
+    fn piece(&mut self, piece: &str, items: &mut Vec<StreamItem>) {
+        // Some proxies keep a connection busy with empty events.
+        if self.is_over || piece.is_empty() {
+            return;
+        }
+        let text = match self.api {
+            Api::Openai | Api::Mistral => openai::stream_event(&mut self.progress, piece),
+            Api::Anthropic => anthropic::stream_event(&mut self.progress, piece),
+            Api::Ollama => ollama::stream_line(&mut self.progress, piece),
+            Api::Qdrant => panic!("WIRE-1: a stream in a dialect that no request can be built for: {:?}", self.api),
+        };
+        match text {
+            Ok(Some(text)) if !text.is_empty() => items.push(StreamItem::Text(text)),
+            Ok(Some(_) | None) => {}
+            Err(fault) => self.fail(fault, items),
+        }
+        if self.progress.is_done && !self.is_over {
+            self.is_over = true;
+            items.push(match self.progress.finish.take() {
+                Some(finish) => StreamItem::Done { finish, usage: self.progress.usage },
+                None => StreamItem::Error(Answer::fault("the stream ended without a finish reason")),
+            });
         }
     }
 

@@ -81,6 +81,7 @@ struct File<'a> {
     holds: BTreeMap<String, u64>,
     #[serde(borrow)]
     history: Option<Vec<Transition<'a>>>,
+    suppressed_count: Option<u64>,
     deferred_work_count: BTreeMap<String, u64>,
     #[serde(borrow)]
     breakers: BTreeMap<Cow<'a, str>, Breaker<'a>>,
@@ -117,6 +118,7 @@ fn seen(bytes: &[u8]) -> SeenStatus {
         holds: file.holds,
         history_len: file.history.as_ref().map(|history| history.len() as u64),
         newest: newest.map(|newest| (text(&newest.axis), text(&newest.was), text(&newest.to))),
+        suppressed: file.suppressed_count,
         deferred: file.deferred_work_count,
         not_closed: file
             .breakers
@@ -185,7 +187,7 @@ mod tests {
             "degradation_level": 1, "holds": {"cloud": 812400},
             "history": [{"axis": "cloud", "was": "REDUCED", "to": "NORMAL", "at": 1},
                         {"axis": "cloud", "was": "NORMAL", "to": "FALLBACK", "at": 2}],
-            "deferred_work_count": {"pending": 3, "done": 40},
+            "suppressed_count": 7, "deferred_work_count": {"pending": 3, "done": 40},
             "breakers": {"openai": {"phase": "open"}, "anthropic": {"phase": "closed"}}}"#;
         disk.replace(STATUS_FILE, file).unwrap();
         disk.replace("other", b"x").unwrap();
@@ -195,7 +197,7 @@ mod tests {
         assert_eq!(seen.state, Some(AxisLevels { cloud: Level::Fallback, ..AxisLevels::NORMAL }));
         assert_eq!(seen.holds, BTreeMap::from([("cloud".to_owned(), 812_400)]));
         assert_eq!(seen.newest, Some(("cloud".into(), "NORMAL".into(), "FALLBACK".into())));
-        assert_eq!((seen.history_len, seen.degradation_level), (Some(2), Some(1)));
+        assert_eq!((seen.history_len, seen.suppressed, seen.degradation_level), (Some(2), Some(7), Some(1)));
         assert_eq!(seen.deferred["pending"], 3);
         assert_eq!(seen.not_closed, ["openai"]);
     }

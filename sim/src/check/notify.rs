@@ -49,6 +49,8 @@ struct Facts {
     holds_known: bool,
     newest: Option<(Axis, Level, Level)>,
     transitions: Option<u64>,
+    /// Improvements that were suppressed.
+    suppressed: Option<u64>,
     /// When something of it last moved.
     moved_ms: u64,
     counts: Option<Counts>,
@@ -109,6 +111,7 @@ impl StatusFile {
             holds_known: start.fresh,
             newest: None,
             transitions: start.fresh.then_some(0),
+            suppressed: start.fresh.then_some(0),
             moved_ms: self.now,
             counts: start.fresh.then(Counts::default),
             not_closed: None,
@@ -118,6 +121,7 @@ impl StatusFile {
             facts.holds_known = false;
             facts.newest = None;
             facts.transitions = None;
+            facts.suppressed = None;
         }
         self.facts = Some(facts);
         self.beat_ms = self.now;
@@ -138,6 +142,8 @@ impl StatusFile {
             facts.transitions = facts.transitions.map(|count| count + 1);
             facts.moved_ms = self.now;
             self.changed = Some(entry.n);
+        } else if let Event::AxisSuppressed { .. } = event {
+            facts.suppressed = facts.suppressed.map(|count| count + 1);
         } else if let Event::HoldStarted { axis, until_ms, .. } = event {
             facts.holds[*axis as usize] = Some(*until_ms);
             facts.moved_ms = self.now;
@@ -237,11 +243,12 @@ impl StatusFile {
 /// What is wrong with one part of a file, if something is.
 type Part = (&'static str, fn(&SeenStatus, &Facts) -> Option<String>);
 
-const PARTS: [Part; 6] = [
+const PARTS: [Part; 7] = [
     ("state", state),
     ("holds", holds),
     ("newest transition", newest),
     ("history", history),
+    ("suppressed_count", suppressed),
     ("deferred_work_count", deferred),
     ("breakers", breakers),
 ];
@@ -272,6 +279,11 @@ fn newest(seen: &SeenStatus, facts: &Facts) -> Option<String> {
 fn history(seen: &SeenStatus, facts: &Facts) -> Option<String> {
     let (said, expected) = (seen.history_len?, facts.transitions?.min(HISTORY_MAX));
     (said != expected).then(|| format!("has {said} transitions, expected {expected}"))
+}
+
+fn suppressed(seen: &SeenStatus, facts: &Facts) -> Option<String> {
+    let (said, expected) = (seen.suppressed?, facts.suppressed?);
+    (said != expected).then(|| format!("is {said}, expected {expected}"))
 }
 
 fn deferred(seen: &SeenStatus, facts: &Facts) -> Option<String> {

@@ -7,6 +7,7 @@
 //! **Source:** scenario.md, "Faults that overlap draw each for itself".
 
 use super::{answers, limits, network};
+use crate::provider::dialect::Dialect;
 use crate::provider::{Call, Judge, Meter, Refusal, Verdict};
 use crate::scenario::{Drill, Errors, Fault, FaultKind, Pick, Target};
 use crate::seed::{Seed, Stream};
@@ -40,7 +41,7 @@ pub struct Armed {
 pub enum FaultError {
     #[error("line {line}: a fault of the network hits the whole link, it has neither `share` nor `every_nth`")]
     PartOfALink { line: u32 },
-    #[error("line {line}: {name:?} is no refusal")]
+    #[error("line {line}: {name:?} is no refusal of all whom it is aimed at")]
     Refusal { line: u32, name: String },
 }
 
@@ -65,7 +66,7 @@ impl Board {
                 return Err(FaultError::PartOfALink { line });
             }
             if let FaultKind::Errors(Errors { error: Some(name), .. }) = &armed.acts
-                && Refusal::from_name(name).is_none()
+                && !is_known(name, &armed.reach, drill)
             {
                 return Err(FaultError::Refusal { line, name: name.clone() });
             }
@@ -155,6 +156,16 @@ impl Armed {
     }
 }
 
+/// Whether all these hosts have words for the refusal. Channels speak as OpenAI does.
+fn is_known(name: &str, reach: &[(String, Option<String>)], drill: &Drill) -> bool {
+    let Some(refusal) = Refusal::from_name(name) else { return false };
+    reach.iter().all(|(host, _)| {
+        let provider = drill.providers.iter().find(|provider| provider.name == *host);
+        let dialect = provider.map_or(Some(Dialect::Openai), |provider| Dialect::of(provider.api));
+        dialect.is_none_or(|dialect| dialect.knows(refusal))
+    })
+}
+
 /// The hosts, and models on them, that the targets mean in this drill. "llm" and "embedding" mean whole providers,
 /// also where a provider stands in chains of both kinds.
 fn reach(drill: &Drill, targets: &[Target]) -> Vec<(String, Option<String>)> {
@@ -219,6 +230,7 @@ pub(super) mod tests {
             limit: Allowance::default(),
             dims: Some(8),
             local,
+            cold_start: None,
         };
         let rule = |name: &str, local| ProviderRule {
             name: name.into(),
@@ -427,7 +439,8 @@ pub(super) mod tests {
         assert_eq!(of(half), Some(FaultError::PartOfALink { line: 5 }));
         let named = |name: &str| Errors { status: Vec::new(), error: Some(name.into()), retry_after: None, body: None };
         for name in crate::scenario::vocabulary::REFUSALS {
-            assert_eq!(of(fault(5, FaultKind::Errors(named(name)), openai(), Pick::All)), None, "{name}");
+            let wrong = (*name == "runner_dead").then(|| FaultError::Refusal { line: 5, name: (*name).into() });
+            assert_eq!(of(fault(5, FaultKind::Errors(named(name)), openai(), Pick::All)), wrong, "{name}");
         }
         let unknown = fault(5, FaultKind::Errors(named("grumpy")), openai(), Pick::All);
         assert_eq!(of(unknown), Some(FaultError::Refusal { line: 5, name: "grumpy".into() }));

@@ -4,7 +4,7 @@ use super::board::tests::{drill, errors, fault};
 use super::{Board, start};
 use crate::history::{Entry, Outside, Recorder, Sink, What, World as WorldEvent};
 use crate::provider;
-use crate::scenario::{Allowance, Dist, Drill, Fault, FaultKind, Pick, RetryAfter, ServerApi, Slow, Target};
+use crate::scenario::{Allowance, Dist, Drill, Errors, Fault, FaultKind, Pick, RetryAfter, ServerApi, Slow, Target};
 use crate::seed::Seed;
 use crate::world::http::{Client, ClientError, Response};
 use crate::world::{World, simulate};
@@ -212,9 +212,12 @@ fn a_slow_server_keeps_its_own_pace_again_afterwards() {
 fn more_requests_at_once_than_allowed_are_refused_without_a_hint() {
     let mut drill = drill(Vec::new());
     drill.providers[0].limit = Allowance { concurrent: Some(2), ..Allowance::default() };
-    for (api, path, status) in
-        [(ServerApi::Openai, "/v1/chat/completions", 429), (ServerApi::Anthropic, "/v1/messages", 529)]
-    {
+    for (api, path, status) in [
+        (ServerApi::Openai, "/v1/chat/completions", 429),
+        (ServerApi::Anthropic, "/v1/messages", 529),
+        (ServerApi::Mistral, "/v1/chat/completions", 429),
+        (ServerApi::Ollama, "/api/chat", 503),
+    ] {
         drill.providers[0].api = api;
         run(&drill, async |bench| {
             let waiting: Vec<_> = (0..3)
@@ -235,6 +238,56 @@ fn more_requests_at_once_than_allowed_are_refused_without_a_hint() {
             assert_eq!(statuses, [200, 200, status]);
         });
     }
+}
+
+#[test]
+fn mistral_counts_down_and_states_no_wait_unless_the_drill_does() {
+    let mut drill = drill(vec![in_second_minute(FaultKind::Storm {
+        retry_after: Some(RetryAfter::Seconds(Span::from_secs(30))),
+        capacity: None,
+    })]);
+    drill.providers[0].api = ServerApi::Mistral;
+    drill.providers[0].limit = Allowance { requests_per_minute: Some(2), ..Allowance::default() };
+    let history = run(&drill, async |bench| {
+        for (at_s, status, left) in [(0, 200, "1"), (1, 200, "0"), (2, 429, "0"), (3, 429, "0")] {
+            bench.world.sleep_until_ms(at_s * 1_000).await;
+            let answer = bench.post(CHAT).await.unwrap();
+            assert_eq!(answer.status, status, "at {at_s} s");
+            assert_eq!(answer.header("x-ratelimit-remaining-req-10-second"), Some(left), "at {at_s} s");
+            assert_eq!(answer.header("retry-after"), None);
+        }
+        for at_s in [61, 70, 95] {
+            bench.world.sleep_until_ms(at_s * 1_000).await;
+            assert_eq!(bench.post(CHAT).await.unwrap().header("retry-after"), Some("30"));
+        }
+    });
+    let early: Vec<bool> = requests(&history).into_iter().map(|(_, early)| early).collect();
+    assert_eq!(early, [false, false, false, false, false, true, true]);
+}
+
+#[test]
+fn ollama_loads_its_model_for_the_first_request_and_again_after_a_pause_or_a_death() {
+    let dead = Errors { status: Vec::new(), error: Some("runner_dead".into()), retry_after: None, body: None };
+    let mut drill = drill(vec![in_second_minute(FaultKind::Errors(dead))]);
+    drill.providers[0].api = ServerApi::Ollama;
+    drill.providers[0].cold_start = Some(Dist::Fixed(Span::from_secs(8)));
+    drill.duration = Span::from_mins(15);
+    let history = run(&drill, async |bench| {
+        let ask = async |at_s: u64, path: &str| {
+            bench.world.sleep_until_ms(at_s * 1_000).await;
+            let body = r#"{"input":["a"],"stream":false,"messages":[{"role":"user","content":"hi"}]}"#;
+            let answer = bench.client.send("POST", path, &[], Bytes::from(body)).await.unwrap();
+            (answer.status, (bench.world.now_ms() - at_s * 1_000).div_euclid(1_000))
+        };
+        assert_eq!(ask(0, "/api/chat").await, (200, 8));
+        assert_eq!(ask(20, "/api/embed").await, (200, 0), "it is there");
+        assert_eq!(ask(60, "/api/embed").await, (400, 0), "a 400 that is nobody's request's fault");
+        assert_eq!(ask(61, "/api/chat").await, (500, 0));
+        assert_eq!(ask(130, "/api/embed").await, (200, 8), "loaded again");
+        assert_eq!(ask(400, "/api/embed").await, (200, 0));
+        assert_eq!(ask(701, "/api/embed").await, (200, 8), "nobody asked for five minutes");
+    });
+    assert!(answers(&history).iter().all(|(_, _, wait_ms)| wait_ms.is_none()));
 }
 
 #[test]

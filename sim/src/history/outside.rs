@@ -26,6 +26,8 @@ pub struct SeenStatus {
     /// Length of the history field, and the newest transition in it as (axis, was, to).
     pub history_len: Option<u64>,
     pub newest: Option<(String, String, String)>,
+    /// Improvements that a hold suppressed, since the database was born.
+    pub suppressed: Option<u64>,
     /// `deferred_work_count` by status.
     pub deferred: BTreeMap<String, u64>,
     /// Breakers that are not closed, by entry.

@@ -36,6 +36,13 @@ impl Piece {
     pub fn plain(text: String) -> Piece {
         Piece { text, token: false }
     }
+    /// A token for each word, the blank before it included; `written`: as the dialect writes a text.
+    pub fn tokens(words: &[&str], mut written: impl FnMut(&str) -> String) -> impl Iterator<Item = Piece> {
+        words
+            .iter()
+            .enumerate()
+            .map(move |(i, word)| Piece::token(if i == 0 { written(word) } else { written(&format!(" {word}")) }))
+    }
 }
 
 impl Answer {
@@ -60,17 +67,16 @@ impl Answer {
     }
 
     pub fn events(pieces: Vec<Piece>) -> Answer {
-        Answer {
-            status: 200,
-            headers: vec![
-                ("content-type".into(), "text/event-stream; charset=utf-8".into()),
-                ("cache-control".into(), "no-cache".into()),
-            ],
-            pieces,
-            streamed: true,
-            cut: false,
-            wait_ms: None,
-        }
+        Answer::stream("text/event-stream; charset=utf-8", pieces).header("cache-control", "no-cache")
+    }
+
+    /// One JSON document a line.
+    pub fn lines(pieces: Vec<Piece>) -> Answer {
+        Answer::stream("application/x-ndjson", pieces)
+    }
+
+    fn stream(content_type: &str, pieces: Vec<Piece>) -> Answer {
+        Answer { pieces, streamed: true, ..Answer::whole(200, content_type, String::new()) }
     }
 
     pub fn header(mut self, name: &str, value: impl Into<String>) -> Answer {

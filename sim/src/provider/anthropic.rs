@@ -4,7 +4,7 @@
 //! "overloaded" (529). **Source:** protocols.md C.1.
 
 use super::answer::{Answer, Piece};
-use super::ask::{self, Ask, Malformed};
+use super::ask::{self, Ask, Flaw, Malformed};
 use super::dialect::{Desk, Head, given_hint};
 use super::format::{gateway_page, reply, rfc3339, token, tokens_in};
 use super::meter::{Short, Standing};
@@ -37,12 +37,11 @@ pub fn parse(head: &Head<'_>, body: &[u8], models: &[String]) -> Result<Ask, Mal
         .map_err(|_| Malformed::new(400, "The request body is not valid JSON: expected value", None))?;
     let missing = |name: &'static str| Malformed::new(400, format!("{name}: Field required"), Some(name));
     let invalid = |name: &'static str| Malformed::new(400, format!("{name}: Input should be valid"), Some(name));
-    let model = match body.get("model") {
-        Some(Value::String(model)) => Some(model.clone()),
-        None | Some(Value::Null) if models.is_empty() => None,
-        None | Some(Value::Null) => return Err(missing("model")),
-        Some(_) => return Err(invalid("model")),
+    let flawed = |flaw| match flaw {
+        Flaw::Missing(name) => missing(name),
+        Flaw::Invalid(name) => invalid(name),
     };
+    let model = ask::model(&body, models).map_err(flawed)?;
     let max_tokens = ask::count(body.get("max_tokens")).ok_or_else(|| invalid("max_tokens"))?;
     match max_tokens {
         None => return Err(missing("max_tokens")),
@@ -61,11 +60,7 @@ pub fn parse(head: &Head<'_>, body: &[u8], models: &[String]) -> Result<Ask, Mal
         let system = ask::text_of(system).ok_or_else(|| invalid("system"))?;
         content = format!("{system}\n{content}");
     }
-    let stream = match body.get("stream") {
-        None | Some(Value::Null) => false,
-        Some(Value::Bool(stream)) => *stream,
-        Some(_) => return Err(invalid("stream")),
-    };
+    let stream = ask::flag(&body, "stream").map_err(flawed)?.unwrap_or(false);
     Ok(Ask::Chat { model, content, stream, max_tokens })
 }
 
@@ -172,11 +167,10 @@ fn message_stream(desk: &Desk<'_>, content: &str, words: &[&str], stop: &str) ->
         )),
         Piece::plain(event("ping", json!({"type": "ping"}))),
     ];
-    for (i, word) in words.iter().enumerate() {
-        let text = if i == 0 { (*word).to_owned() } else { format!(" {word}") };
+    pieces.extend(Piece::tokens(words, |text| {
         let delta = json!({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": text}});
-        pieces.push(Piece::token(event("content_block_delta", delta)));
-    }
+        event("content_block_delta", delta)
+    }));
     pieces.push(Piece::plain(event("content_block_stop", json!({"type": "content_block_stop", "index": 0}))));
     let delta = json!({"type": "message_delta", "delta": {"stop_reason": stop, "stop_sequence": null}, "usage": {"output_tokens": words.len()}});
     pieces.push(Piece::plain(event("message_delta", delta)));
@@ -228,6 +222,7 @@ pub fn refusal(desk: &Desk<'_>, refusal: Refusal, hint: &Hint) -> Answer {
         Refusal::ServerError => refused(500, "api_error", "Internal server error"),
         Refusal::Timeout => refused(504, "timeout_error", "Request timed out."),
         Refusal::TooLarge => refused(413, "request_too_large", "Request exceeds the maximum size"),
+        Refusal::RunnerDead => unreachable!("a drill that asks Anthropic for {refusal:?} was refused"),
     }
 }
 

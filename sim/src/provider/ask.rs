@@ -91,6 +91,44 @@ pub fn messages_text(messages: &Value) -> Option<String> {
     Some(texts.collect::<Option<Vec<_>>>()?.join("\n"))
 }
 
+/// A field without which nothing goes, or a value that is none for its field: for the dialect to put into its own words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flaw {
+    Missing(&'static str),
+    Invalid(&'static str),
+}
+
+/// The model that is asked for; a server that declares `models` must be told which.
+pub fn model(body: &Value, models: &[String]) -> Result<Option<String>, Flaw> {
+    match body.get("model") {
+        Some(Value::String(model)) => Ok(Some(model.clone())),
+        None | Some(Value::Null) if models.is_empty() => Ok(None),
+        None | Some(Value::Null) => Err(Flaw::Missing("model")),
+        Some(_) => Err(Flaw::Invalid("model")),
+    }
+}
+
+/// The texts to embed: one, or a list with something in it.
+pub fn inputs(body: &Value) -> Result<Vec<String>, Flaw> {
+    match body.get("input") {
+        None | Some(Value::Null) => Err(Flaw::Missing("input")),
+        Some(Value::String(text)) => Ok(vec![text.clone()]),
+        Some(Value::Array(list)) if !list.is_empty() => {
+            let texts = list.iter().map(|text| text.as_str().map(str::to_owned));
+            texts.collect::<Option<_>>().ok_or(Flaw::Invalid("input"))
+        }
+        Some(_) => Err(Flaw::Invalid("input")),
+    }
+}
+
+pub fn flag(body: &Value, name: &'static str) -> Result<Option<bool>, Flaw> {
+    match body.get(name) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::Bool(flag)) => Ok(Some(*flag)),
+        Some(_) => Err(Flaw::Invalid(name)),
+    }
+}
+
 /// A count that is absent (`None` inside), or not a count (`None` outside).
 pub fn count(value: Option<&Value>) -> Option<Option<u32>> {
     match value {

@@ -108,9 +108,7 @@ pub(super) fn refused_status(injected: &Injected) -> Option<u16> {
 
 /// Channels have no dialect of their own: a named refusal has the status that OpenAI gives it.
 fn status_of(refusal: Refusal) -> u16 {
-    let desk =
-        Desk { provider: "", model: "", number: 0, wall_ms: 0, processing: Span::ZERO, requests: None, tokens: None };
-    Dialect::Openai.refusal(&desk, refusal, &Hint::None).status
+    Dialect::Openai.refusal(&Desk::idle("", ""), refusal, &Hint::None).status
 }
 
 fn spoil(answer: Answer, injected: Injected, wall_ms: i64) -> Answer {

@@ -1,13 +1,14 @@
 //! What differs between the APIs that simulated servers speak, dispatched to one file per dialect.
 //!
 //! A dialect turns a request into an [`Ask`] and words into an [`Answer`]; it decides nothing.
-//! **Source:** protocols.md C.1, C.2.
+//! **Source:** protocols.md C.1, C.2, C.4, C.5.
 
 use super::answer::Answer;
 use super::ask::{Ask, Malformed};
+use super::handle::CallKind;
 use super::meter::{Short, Standing};
 use super::refusal::{Hint, Refusal};
-use super::{anthropic, openai};
+use super::{anthropic, mistral, ollama, openai};
 use crate::scenario::{Garbage, ServerApi};
 use squall::base::Span;
 
@@ -15,6 +16,8 @@ use squall::base::Span;
 pub enum Dialect {
     Openai,
     Anthropic,
+    Mistral,
+    Ollama,
 }
 
 /// What a server knows when it writes an answer.
@@ -23,13 +26,36 @@ pub struct Desk<'a> {
     pub provider: &'a str,
     /// As asked for; a server without declared models may be asked for none.
     pub model: &'a str,
+    pub kind: CallKind,
+    /// Tokens that it takes.
+    pub cost: u64,
     /// This request is the server's n-th.
     pub number: u64,
     /// The simulated wall clock, Unix milliseconds.
     pub wall_ms: i64,
     pub processing: Span,
+    /// The part of it for which the model was not there yet.
+    pub loading: Span,
     pub requests: Option<Standing>,
     pub tokens: Option<Standing>,
+}
+
+impl<'a> Desk<'a> {
+    /// Of a chat that a server without limits answers at once, at the beginning of time.
+    pub fn idle(provider: &'a str, model: &'a str) -> Desk<'a> {
+        Desk {
+            provider,
+            model,
+            kind: CallKind::Chat { stream: false },
+            cost: 0,
+            number: 1,
+            wall_ms: 0,
+            processing: Span::ZERO,
+            loading: Span::ZERO,
+            requests: None,
+            tokens: None,
+        }
+    }
 }
 
 /// A request's line and headers.
@@ -54,9 +80,9 @@ impl Dialect {
         match api {
             ServerApi::Openai => Some(Dialect::Openai),
             ServerApi::Anthropic => Some(Dialect::Anthropic),
-            ServerApi::Mistral | ServerApi::Ollama | ServerApi::Qdrant | ServerApi::Webhook | ServerApi::ClaudeCode => {
-                None
-            }
+            ServerApi::Mistral => Some(Dialect::Mistral),
+            ServerApi::Ollama => Some(Dialect::Ollama),
+            ServerApi::Qdrant | ServerApi::Webhook | ServerApi::ClaudeCode => None,
         }
     }
 
@@ -67,13 +93,15 @@ impl Dialect {
         match self {
             Dialect::Openai => openai::parse(head, body, models),
             Dialect::Anthropic => anthropic::parse(head, body, models),
+            Dialect::Mistral => mistral::parse(head, body, models),
+            Dialect::Ollama => ollama::parse(head, body, models),
         }
     }
 
     /// Whether the request carries a key where this API looks for it.
     pub fn has_key(self, head: &Head<'_>) -> bool {
         match self {
-            Dialect::Openai => openai::has_key(head),
+            Dialect::Openai | Dialect::Mistral | Dialect::Ollama => openai::has_key(head),
             Dialect::Anthropic => anthropic::has_key(head),
         }
     }
@@ -84,6 +112,8 @@ impl Dialect {
             match self {
                 Dialect::Openai => openai::malformed(malformed),
                 Dialect::Anthropic => anthropic::malformed(desk, malformed),
+                Dialect::Mistral => mistral::malformed(malformed),
+                Dialect::Ollama => ollama::malformed(malformed),
             },
         )
     }
@@ -102,6 +132,8 @@ impl Dialect {
             match self {
                 Dialect::Openai => openai::success(desk, ask, models, dims, garbage),
                 Dialect::Anthropic => anthropic::success(desk, ask, models),
+                Dialect::Mistral => mistral::success(desk, ask, models, dims, garbage),
+                Dialect::Ollama => ollama::success(desk, ask, models, dims, garbage),
             },
         )
     }
@@ -112,8 +144,38 @@ impl Dialect {
             match self {
                 Dialect::Openai => openai::refusal(desk, refusal, hint),
                 Dialect::Anthropic => anthropic::refusal(desk, refusal, hint),
+                Dialect::Mistral => mistral::refusal(desk, refusal, hint),
+                Dialect::Ollama => ollama::refusal(desk, refusal, hint),
             },
         )
+    }
+
+    /// Whether the API has words for it; to ask for any other is a bug.
+    pub fn knows(self, refusal: Refusal) -> bool {
+        match refusal {
+            Refusal::RunnerDead => self == Dialect::Ollama,
+            Refusal::SlowDown | Refusal::SpendLimit | Refusal::Billing | Refusal::TooLarge => self != Dialect::Ollama,
+            Refusal::Overloaded
+            | Refusal::RateLimited
+            | Refusal::InsufficientQuota
+            | Refusal::Auth
+            | Refusal::Permission
+            | Refusal::ModelNotFound
+            | Refusal::ContextLength
+            | Refusal::InvalidRequest
+            | Refusal::ServerError
+            | Refusal::Timeout => true,
+        }
+    }
+
+    /// The failure of a server that this request's content breaks.
+    pub fn poison(self, desk: &Desk<'_>) -> Answer {
+        match self {
+            Dialect::Openai | Dialect::Anthropic | Dialect::Mistral => {
+                self.refusal(desk, Refusal::ServerError, &Hint::None)
+            }
+            Dialect::Ollama => self.signed(desk, ollama::poison(desk)),
+        }
     }
 
     /// The server's own allowance is spent.
@@ -123,6 +185,8 @@ impl Dialect {
             match self {
                 Dialect::Openai => openai::short(desk, short),
                 Dialect::Anthropic => anthropic::short(desk, short),
+                Dialect::Mistral => mistral::short(desk, short),
+                Dialect::Ollama => ollama::short(desk, short),
             },
         )
     }
@@ -138,6 +202,8 @@ impl Dialect {
             match self {
                 Dialect::Openai => openai::status(desk, status, hint),
                 Dialect::Anthropic => anthropic::status(desk, status, hint),
+                Dialect::Mistral => mistral::status(desk, status, hint),
+                Dialect::Ollama => ollama::status(desk, status, hint),
             },
         )
     }
@@ -147,6 +213,8 @@ impl Dialect {
         match self {
             Dialect::Openai => openai::stream_error(),
             Dialect::Anthropic => anthropic::stream_error(),
+            Dialect::Mistral => mistral::stream_error(),
+            Dialect::Ollama => ollama::stream_error(),
         }
     }
 
@@ -156,6 +224,8 @@ impl Dialect {
         match self {
             Dialect::Openai => openai::signed(desk, answer),
             Dialect::Anthropic => anthropic::signed(desk, answer),
+            Dialect::Mistral => mistral::signed(desk, answer),
+            Dialect::Ollama => answer,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What servers write and read, in both dialects, against the APIs' documentation.
+//! What servers write and read, in each dialect, against the APIs' documentation.
 
 use super::answer::Answer;
 use super::ask::{Ask, Malformed};
@@ -10,17 +10,18 @@ use crate::scenario::RetryAfter;
 use serde_json::Value;
 use squall::base::Span;
 
+mod mistral;
+mod ollama;
+
+const ALL: [Dialect; 4] = [Dialect::Openai, Dialect::Anthropic, Dialect::Mistral, Dialect::Ollama];
 const WALL_MS: i64 = 1_699_450_980_000;
 
 fn desk(model: &str) -> Desk<'_> {
     Desk {
-        provider: "sim",
-        model,
-        number: 1,
         wall_ms: WALL_MS,
         processing: Span::from_ms(900),
         requests: Some(Standing { limit: 60, remaining: 59, reset: Span::from_secs(1) }),
-        tokens: None,
+        ..Desk::idle("sim", model)
     }
 }
 
@@ -150,7 +151,8 @@ fn every_refusal_has_its_status_and_words_in_each_dialect() {
         (Refusal::Timeout, 504, "", 504, "timeout_error"),
         (Refusal::TooLarge, 413, "invalid_request_error payload_too_large", 413, "request_too_large"),
     ];
-    assert_eq!(expected.map(|row| row.0).to_vec(), Refusal::ALL.to_vec());
+    let known: Vec<Refusal> = Refusal::ALL.into_iter().filter(|refusal| Dialect::Openai.knows(*refusal)).collect();
+    assert_eq!(expected.map(|row| row.0).to_vec(), known);
     let words = |answer: &Answer| {
         let body: Value = serde_json::from_str(&answer.body()).unwrap_or_default();
         let field = |name: &str| body["error"][name].as_str().map(str::to_owned);
@@ -201,7 +203,7 @@ fn a_rate_limit_states_its_wait_in_every_way_of_its_dialect() {
 #[test]
 fn a_given_wait_is_the_only_one_in_its_answer() {
     let given = Hint::Given(RetryAfter::Seconds(Span::from_secs(7)));
-    for dialect in [Dialect::Openai, Dialect::Anthropic] {
+    for dialect in ALL {
         for answer in [
             dialect.refusal(&desk("m"), Refusal::RateLimited, &given),
             dialect.refusal(&desk("m"), Refusal::Overloaded, &given),
@@ -272,9 +274,10 @@ fn a_request_may_leave_out_the_model_only_where_none_is_declared() {
 #[test]
 fn the_list_of_models_names_those_declared() {
     let models = ["gpt-4".to_owned(), "mini".to_owned()];
-    for dialect in [Dialect::Openai, Dialect::Anthropic] {
+    for dialect in ALL {
         let body = json(&dialect.success(&desk("m"), &Ask::List, &models, 8, None));
-        assert_eq!(body["data"][1]["id"], "mini");
+        let second = if dialect == Dialect::Ollama { &body["models"][1]["name"] } else { &body["data"][1]["id"] };
+        assert_eq!(second, "mini", "{dialect:?}");
     }
 }
 
@@ -282,4 +285,37 @@ fn the_list_of_models_names_those_declared() {
 fn an_error_inside_a_stream_is_in_the_dialects_own_form() {
     assert!(Dialect::Anthropic.stream_error().starts_with("event: error\ndata: {\"type\":\"error\""));
     assert!(Dialect::Openai.stream_error().starts_with("data: {\"error\":"));
+    assert!(Dialect::Mistral.stream_error().starts_with("data: {\"object\":\"error\""));
+    let line = Dialect::Ollama.stream_error();
+    assert!(line.starts_with("{\"error\":") && line.ends_with("}\n"), "{line}");
+}
+
+/// The reader of drills and the servers must agree on what each can say.
+#[test]
+fn a_drill_may_ask_for_exactly_the_refusals_that_a_dialect_knows() {
+    use crate::scenario::{ServerApi, vocabulary};
+    let mut names: Vec<&str> = vocabulary::REFUSALS.to_vec();
+    names.sort_unstable();
+    let mut known = Refusal::ALL.map(Refusal::name).to_vec();
+    known.sort_unstable();
+    assert_eq!(names, known);
+    for api in [ServerApi::Openai, ServerApi::Anthropic, ServerApi::Mistral, ServerApi::Ollama] {
+        let dialect = Dialect::of(api).unwrap();
+        for refusal in Refusal::ALL {
+            assert_eq!(vocabulary::has_refusal(api, refusal.name()), dialect.knows(refusal), "{api:?} {refusal:?}");
+            if dialect.knows(refusal) {
+                assert!(dialect.refusal(&desk("m"), refusal, &Hint::Usual).status >= 400);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_bare_status_has_a_body_in_every_dialect() {
+    for dialect in ALL {
+        for status in 300..600 {
+            let answer = dialect.status(&desk("m"), status, &Hint::None);
+            assert!(answer.status == status && !answer.body().is_empty(), "{dialect:?} {status}");
+        }
+    }
 }

@@ -34,6 +34,12 @@ pub fn rfc3339(wall_ms: i64) -> String {
     timestamp(seconds).to_string()
 }
 
+/// `"2025-08-21T12:40:59.385Z"`.
+pub fn rfc3339_ms(wall_ms: i64) -> String {
+    let seconds = timestamp(wall_ms.div_euclid(1_000)).strftime("%Y-%m-%dT%H:%M:%S");
+    format!("{seconds}.{:03}Z", wall_ms.rem_euclid(1_000))
+}
+
 /// `"Wed, 08 Nov 2023 13:43:00 GMT"`; part seconds are cut off.
 pub fn http_date(wall_ms: i64) -> String {
     timestamp(wall_ms.div_euclid(1_000)).strftime("%a, %d %b %Y %H:%M:%S GMT").to_string()

@@ -2,8 +2,8 @@
 //!
 //! They are written from the APIs' documentation alone and share no code with the engine's own dialects, so that a
 //! misreading there is not repeated here. What is wrong with them at a moment they learn from a [`Judge`].
-//! Not simulated (a drill that names one is refused): mistral, ollama, qdrant, webhook.
-//! **Source:** scenario.md; protocols.md C.1, C.2.
+//! Not simulated (a drill that names one is refused): qdrant, webhook.
+//! **Source:** scenario.md; protocols.md C.1, C.2, C.4, C.5.
 
 pub mod answer;
 mod anthropic;
@@ -16,8 +16,11 @@ mod dialect_tests;
 pub mod format;
 pub mod handle;
 pub mod meter;
+mod mistral;
+mod ollama;
 mod openai;
 pub mod refusal;
+mod runner;
 pub mod server;
 pub mod vectors;
 pub mod waits;

@@ -5,7 +5,7 @@
 //! **Source:** protocols.md C.2.
 
 use super::answer::{Answer, Piece};
-use super::ask::{self, Ask, Malformed};
+use super::ask::{self, Ask, Flaw, Malformed};
 use super::dialect::{Desk, Head, given_hint};
 use super::format::{gateway_page, go_duration, reply, token, tokens_in};
 use super::meter::{Short, Standing};
@@ -19,6 +19,7 @@ use squall::base::Span;
 /// What the headers of an unlimited server report.
 const NOMINAL_REQUESTS: u64 = 10_000;
 const NOMINAL_TOKENS: u64 = 2_000_000;
+const INPUTS_MAX: usize = 2_048;
 
 pub fn has_key(head: &Head<'_>) -> bool {
     head.header("authorization").and_then(|value| value.strip_prefix("Bearer ")).is_some_and(|key| !key.is_empty())
@@ -47,27 +48,16 @@ pub fn parse(head: &Head<'_>, body: &[u8], models: &[String]) -> Result<Ask, Mal
     let missing =
         |name: &'static str| Malformed::new(400, format!("Missing required parameter: '{name}'."), Some(name));
     let invalid = |name: &'static str| Malformed::new(400, format!("Invalid type for '{name}'."), Some(name));
-    let model = match body.get("model") {
-        Some(Value::String(model)) => Some(model.clone()),
-        None | Some(Value::Null) if models.is_empty() => None,
-        None | Some(Value::Null) => return Err(Malformed::new(400, "you must provide a model parameter", None)),
-        Some(_) => return Err(invalid("model")),
-    };
+    let model = ask::model(&body, models).map_err(|flaw| match flaw {
+        Flaw::Missing(_) => Malformed::new(400, "you must provide a model parameter", None),
+        Flaw::Invalid(name) => invalid(name),
+    })?;
     if head.path == "/v1/embeddings" {
-        let inputs = match body.get("input").ok_or_else(|| missing("input"))? {
-            Value::String(text) => vec![text.clone()],
-            Value::Array(list) if !list.is_empty() && list.len() <= 2_048 => list
-                .iter()
-                .map(|text| text.as_str().map(str::to_owned).ok_or_else(|| invalid("input")))
-                .collect::<Result<_, _>>()?,
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
-                return Err(Malformed::new(
-                    400,
-                    "'$.input' is invalid. Please check the API reference: https://platform.openai.com/docs/api-reference.",
-                    None,
-                ));
-            }
-        };
+        let inputs = ask::inputs(&body).ok().filter(|inputs| inputs.len() <= INPUTS_MAX).ok_or_else(|| {
+            let message =
+                "'$.input' is invalid. Please check the API reference: https://platform.openai.com/docs/api-reference.";
+            if body.get("input").is_none() { missing("input") } else { Malformed::new(400, message, None) }
+        })?;
         match body.get("encoding_format").map(Value::as_str) {
             None | Some(Some("float")) => {}
             Some(_) => {
@@ -86,11 +76,7 @@ pub fn parse(head: &Head<'_>, body: &[u8], models: &[String]) -> Result<Ask, Mal
     }
     let messages = body.get("messages").ok_or_else(|| missing("messages"))?;
     let content = ask::messages_text(messages).ok_or_else(|| invalid("messages"))?;
-    let stream = match body.get("stream") {
-        None | Some(Value::Null) => false,
-        Some(Value::Bool(stream)) => *stream,
-        Some(_) => return Err(invalid("stream")),
-    };
+    let stream = ask::flag(&body, "stream").map_err(|_| invalid("stream"))?.unwrap_or(false);
     let max_tokens = ask::count(body.get("max_completion_tokens").or_else(|| body.get("max_tokens")))
         .ok_or_else(|| invalid("max_tokens"))?;
     if max_tokens == Some(0) {
@@ -115,18 +101,23 @@ pub fn success(desk: &Desk<'_>, ask: &Ask, models: &[String], dims: usize, garba
             if *stream { chat_stream(desk, &words, finish) } else { chat_whole(desk, content, &words, finish) }
         }
         Ask::Embed { inputs, dims: asked, .. } => {
-            embeddings(desk, inputs, asked.map_or(dims, |asked| asked as usize), garbage)
+            let dims = asked.map_or(dims, |asked| asked as usize);
+            let tokens: u64 = inputs.iter().map(|input| tokens_in(input)).sum();
+            let usage = json!({"prompt_tokens": tokens, "total_tokens": tokens});
+            vectors::indexed(desk.model, "", inputs, dims, garbage, &usage)
         }
-        Ask::List => {
-            let own = if models.is_empty() { &[desk.provider.to_owned()][..] } else { models };
-            let data: Vec<Value> = own
-                .iter()
-                .map(|id| json!({"id": id, "object": "model", "created": 1_686_935_002, "owned_by": "system"}))
-                .collect();
-            Answer::json(200, &json!({"object": "list", "data": data}))
-        }
+        Ask::List => list(desk, models),
     };
     limits(desk, answer, true)
+}
+
+pub fn list(desk: &Desk<'_>, models: &[String]) -> Answer {
+    let own = if models.is_empty() { &[desk.provider.to_owned()][..] } else { models };
+    let data: Vec<Value> = own
+        .iter()
+        .map(|id| json!({"id": id, "object": "model", "created": 1_686_935_002, "owned_by": "system"}))
+        .collect();
+    Answer::json(200, &json!({"object": "list", "data": data}))
 }
 
 fn chat_id(desk: &Desk<'_>) -> String {
@@ -195,27 +186,10 @@ fn chat_stream(desk: &Desk<'_>, words: &[&str], finish: &str) -> Answer {
         format!("data: {chunk}\n\n")
     };
     let mut pieces = vec![Piece::plain(chunk(json!({"role": "assistant", "content": "", "refusal": null}), None))];
-    for (i, word) in words.iter().enumerate() {
-        let text = if i == 0 { (*word).to_owned() } else { format!(" {word}") };
-        pieces.push(Piece::token(chunk(json!({"content": text}), None)));
-    }
+    pieces.extend(Piece::tokens(words, |text| chunk(json!({"content": text}), None)));
     pieces.push(Piece::plain(chunk(json!({}), Some(finish))));
     pieces.push(Piece::plain("data: [DONE]\n\n".to_owned()));
     Answer::events(pieces)
-}
-
-fn embeddings(desk: &Desk<'_>, inputs: &[String], dims: usize, garbage: Option<Garbage>) -> Answer {
-    let data: Vec<String> = vectors::texts(inputs, dims, garbage)
-        .into_iter()
-        .enumerate()
-        .map(|(index, vector)| format!(r#"{{"object":"embedding","index":{index},"embedding":{vector}}}"#))
-        .collect();
-    let tokens: u64 = inputs.iter().map(|input| tokens_in(input)).sum();
-    let usage = json!({"prompt_tokens": tokens, "total_tokens": tokens});
-    let model = Value::from(desk.model);
-    // Put together by hand: a vector with NaN in it is no JSON, and that is the point of it.
-    let body = format!(r#"{{"object":"list","data":[{}],"model":{model},"usage":{usage}}}"#, data.join(","));
-    Answer::whole(200, "application/json", body)
 }
 
 pub fn refusal(desk: &Desk<'_>, refusal: Refusal, hint: &Hint) -> Answer {
@@ -348,6 +322,7 @@ pub fn refusal(desk: &Desk<'_>, refusal: Refusal, hint: &Hint) -> Answer {
             hint,
         ),
         Refusal::Timeout => status(desk, 504, hint),
+        Refusal::RunnerDead => unreachable!("a drill that asks OpenAI for {refusal:?} was refused"),
         Refusal::TooLarge => hinted(
             desk,
             error(413, "The request payload is too large.", "invalid_request_error", None, Some("payload_too_large")),

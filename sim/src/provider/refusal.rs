@@ -1,7 +1,7 @@
 //! Refusals by name, and what an answer may say about waiting.
 //!
 //! The names are the drill's vocabulary (`error = "overloaded"`); each dialect has its own status, body and headers
-//! for each of them. **Source:** scenario.md, `errors`; protocols.md C.1, C.2.
+//! for each of them. **Source:** scenario.md, `errors`; protocols.md C.1, C.2, C.4, C.5.
 
 use crate::scenario::RetryAfter;
 use squall::base::Span;
@@ -24,10 +24,12 @@ pub enum Refusal {
     ServerError,
     Timeout,
     TooLarge,
+    /// The process that runs the model behind the server has died.
+    RunnerDead,
 }
 
 impl Refusal {
-    pub const ALL: [Refusal; 14] = [
+    pub const ALL: [Refusal; 15] = [
         Refusal::Overloaded,
         Refusal::RateLimited,
         Refusal::SlowDown,
@@ -42,6 +44,7 @@ impl Refusal {
         Refusal::ServerError,
         Refusal::Timeout,
         Refusal::TooLarge,
+        Refusal::RunnerDead,
     ];
 
     pub const fn name(self) -> &'static str {
@@ -60,6 +63,7 @@ impl Refusal {
             Refusal::ServerError => "server_error",
             Refusal::Timeout => "timeout",
             Refusal::TooLarge => "too_large",
+            Refusal::RunnerDead => "runner_dead",
         }
     }
 
@@ -83,7 +87,8 @@ impl Refusal {
             | Refusal::InvalidRequest
             | Refusal::ServerError
             | Refusal::Timeout
-            | Refusal::TooLarge => false,
+            | Refusal::TooLarge
+            | Refusal::RunnerDead => false,
         }
     }
 }

@@ -3,7 +3,7 @@
 //! The order is fixed: what a fault answers comes first, then what the request itself lacks (key, form, model), then
 //! the server's own allowance, then the answer. A refused request takes nothing from the allowance. The time to the
 //! first byte is drawn for every request from `provider.NAME.latency`, whatever becomes of it, so that a fault never
-//! shifts the latencies of other requests. **Source:** scenario.md; protocols.md C.1, C.2.
+//! shifts the latencies of other requests. **Source:** scenario.md; protocols.md C.1, C.2, C.4, C.5.
 
 use super::Exchanges;
 use super::answer::Answer;
@@ -12,6 +12,7 @@ use super::dialect::{Desk, Dialect, Head};
 use super::handle::{Call, CallKind, Injected, Judge, Pace};
 use super::meter::{Meter, Short};
 use super::refusal::{Hint, Refusal};
+use super::runner::Runner;
 use super::waits::Waits;
 use crate::history::{Outside, Recorder};
 use crate::scenario::Provider;
@@ -50,6 +51,8 @@ pub struct State {
     /// Allowances that faults put in place of the server's own, by the fault's line.
     imposed: BTreeMap<u32, Meter>,
     waits: Waits,
+    /// Of servers that load their models when they are asked for.
+    runner: Option<Runner>,
 }
 
 impl State {
@@ -60,6 +63,9 @@ impl State {
             own: Meter::new(provider.limit, 0),
             imposed: BTreeMap::new(),
             waits: Waits::default(),
+            runner: provider
+                .cold_start
+                .map(|dist| Runner::new(dist, seed.stream(&format!("provider.{}.cold_start", provider.name)))),
         }
     }
 
@@ -136,18 +142,33 @@ impl Server {
             let number = state.requests;
             let meter = state.meter(imposed);
             let plan = self.plan(&head, asked, verdict.hit, tokens, meter, arrived_ms);
+            let loading = match (&mut state.runner, &plan) {
+                (Some(runner), Plan::Success { ask, .. }) if *ask != Ask::List => {
+                    runner.wait(&model, arrived_ms, latency)
+                }
+                (Some(runner), Plan::Injected(Injected::Refusal { refusal: Refusal::RunnerDead, .. })) => {
+                    runner.lose(&model);
+                    Span::ZERO
+                }
+                (Some(_) | None, _) => Span::ZERO,
+            };
+            let latency = latency + loading;
+            let meter = state.meter(imposed);
             if let Plan::Success { .. } = plan {
                 meter.busy(arrived_ms + latency.ms());
             }
-            let (requests, tokens) = meter.standing();
+            let (requests, left) = meter.standing();
             let desk = Desk {
                 provider: &self.provider.name,
                 model: if model.is_empty() { &self.provider.name } else { &model },
+                kind,
+                cost: tokens,
                 number,
                 wall_ms: (self.starts_at + Span::from_ms(arrived_ms + latency.ms())).0,
                 processing: latency,
+                loading,
                 requests,
-                tokens,
+                tokens: left,
             };
             (latency, imposed, plan, desk)
         };
@@ -228,7 +249,7 @@ impl Server {
                         (what, refusal.is_about_the_account(), with_body(answer, body))
                     }
                     Injected::Storm { hint } => (what, false, self.dialect.refusal(desk, Refusal::RateLimited, &hint)),
-                    Injected::Poison => (what, false, self.dialect.refusal(desk, Refusal::ServerError, &Hint::None)),
+                    Injected::Poison => (what, false, self.dialect.poison(desk)),
                     Injected::Hang | Injected::Cut(_) | Injected::StreamError { .. } | Injected::Garbage(_) => {
                         unreachable!("a hang is never written, and a flaw stands beside a success")
                     }

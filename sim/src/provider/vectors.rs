@@ -3,7 +3,9 @@
 //! Each word points in a few directions of its own; the sum is scaled to length 1. Only sums, products and square
 //! roots are used, which are the same on every machine.
 
+use super::answer::Answer;
 use crate::scenario::Garbage;
+use serde_json::Value;
 
 const DIRECTIONS: usize = 8;
 
@@ -69,6 +71,26 @@ pub fn texts(inputs: &[String], dims: usize, garbage: Option<Garbage>) -> Vec<St
         format!("[{}]", numbers.join(","))
     });
     texts.collect()
+}
+
+/// An answer in which each vector has its index. `head`: more fields, written, with a comma after each.
+pub fn indexed(
+    model: &str,
+    head: &str,
+    inputs: &[String],
+    dims: usize,
+    garbage: Option<Garbage>,
+    usage: &Value,
+) -> Answer {
+    let data: Vec<String> = texts(inputs, dims, garbage)
+        .into_iter()
+        .enumerate()
+        .map(|(index, vector)| format!(r#"{{"object":"embedding","index":{index},"embedding":{vector}}}"#))
+        .collect();
+    let model = Value::from(model);
+    // Put together by hand: a vector with NaN in it is no JSON, and that is the point of it.
+    let body = format!(r#"{{{head}"object":"list","data":[{}],"model":{model},"usage":{usage}}}"#, data.join(","));
+    Answer::whole(200, "application/json", body)
 }
 
 #[cfg(test)]

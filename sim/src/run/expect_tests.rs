@@ -166,6 +166,7 @@ fn the_status_file_is_read_as_it_stood_at_that_time() {
             holds: Default::default(),
             history_len: Some(0),
             newest: None,
+            suppressed: None,
             deferred: [("done".to_owned(), 3)].into(),
             not_closed: vec![],
         };

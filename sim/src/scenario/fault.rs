@@ -55,8 +55,24 @@ pub fn read_fault(
         "session_limit" => session_limit::read(&table, problems).map(|(kind, resets)| ((kind, None), resets)).unzip(),
         _ => (read_kind(&table, problems), None),
     };
-    let aim = kind.as_ref().map_or(Aim { kind: name, group, body: None }, |(kind, _)| aim_of(kind, name, group));
+    let aim = kind
+        .as_ref()
+        .map_or(Aim { kind: name, group, body: None, refusal: None }, |(kind, _)| aim_of(kind, name, group));
     let targets = read_targets(&table.texts("target"), &aim, around, problems);
+    if aim.group == Group::Network && pick != Pick::All {
+        let key = if table.has("share") { "share" } else { "every_nth" };
+        let complaint = Complaint::new(format!(
+            "a fault of kind {:?} hits the whole link to a host, not a part of its calls",
+            aim.kind
+        ))
+        .help("take `loss` for a share of the packets, `errors` or `hang` for a share of the calls");
+        problems.add(table.key_span(key), complaint);
+    }
+    if aim.kind == "stream_error" && !around.streams {
+        let complaint = Complaint::new("no load streams, so no stream can have an error")
+            .help("give a load of kind \"chat\" `stream = true`");
+        problems.add_absent(table.value_span("kind"), complaint);
+    }
     let (kind, wait) = kind?;
     let retry_after = match wait {
         Some(Wait::Drawn(dist)) => Some(dist),
@@ -109,13 +125,14 @@ fn read_pick(table: &Table, problems: &mut Problems) -> Pick {
 }
 
 /// What decides where the fault can be aimed: for a flap, what it is a flap of.
-fn aim_of<'k>(kind: &FaultKind, name: &'k str, group: Group) -> Aim<'k> {
+fn aim_of<'k>(kind: &'k FaultKind, name: &'k str, group: Group) -> Aim<'k> {
     if let FaultKind::Flap { of, .. } = kind {
         let (name, group, _) = kind_named(name_of(of)).expect("a kind's name is in the list of kinds");
         return aim_of(of, name, group);
     }
     let body = if let FaultKind::Garbage(garbage) = kind { Some(garbage.name()) } else { None };
-    Aim { kind: name, group, body }
+    let refusal = if let FaultKind::Errors(errors) = kind { errors.error.as_deref() } else { None };
+    Aim { kind: name, group, body, refusal }
 }
 
 fn name_of(kind: &FaultKind) -> &'static str {

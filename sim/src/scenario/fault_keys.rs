@@ -82,23 +82,8 @@ pub const FLAPPING: [&str; 13] = [
     "loss",
 ];
 
-/// Kinds that hit some calls and not others.
-const PICKING: &[&str] = &[
-    "errors",
-    "hang",
-    "slow",
-    "cut",
-    "stream_error",
-    "garbage",
-    "poison",
-    "storm",
-    "refuse",
-    "blackhole",
-    "reset",
-    "dns",
-    "delay",
-    "flap",
-];
+/// Kinds that hit some calls and not others; a flap does if what it is of does.
+const PICKING: &[&str] = &["errors", "hang", "slow", "cut", "stream_error", "garbage", "poison", "storm", "flap"];
 const AIMED: &[&str] = &[
     "errors",
     "hang",

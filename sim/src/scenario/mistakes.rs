@@ -59,7 +59,7 @@ fn servers() {
     says("[[provider]]\nname = \"llm\"\napi = \"openai\"\n", 2, "no server can be named");
     says("[[provider]]\nname = \"A b\"\napi = \"openai\"\n", 2, "bad name");
     says("[[provider]]\nname = \"c\"\napi = \"antropic\"\n", 3, "for `api`");
-    for api in ["mistral", "ollama", "qdrant", "webhook"] {
+    for api in ["qdrant", "webhook"] {
         says(&format!("[[provider]]\nname = \"c\"\napi = {api:?}\n"), 3, "not supported yet");
     }
     says("[[provider]]\nname = \"c\"\napi = \"openai\"\nlimit = {}\n", 4, "limits nothing");
@@ -68,6 +68,13 @@ fn servers() {
     says("[[provider]]\nname = \"c\"\napi = \"anthropic\"\ndims = 768\n", 4, "no embeddings");
     says("[[provider]]\nname = \"c\"\napi = \"openai\"\nlatency = 300\n", 4, "write \"300s\"");
     says("[[provider]]\nname = \"c\"\napi = \"openai\"\nlatency = \"unifrom(1s, 2s)\"\n", 4, "unknown distribution");
+    says(
+        "[[provider]]\nname = \"c\"\napi = \"mistral\"\ncold_start = \"1s\"\n",
+        4,
+        "`cold_start` is for api \"ollama\"",
+    );
+    fine("[[provider]]\nname = \"c\"\napi = \"ollama\"\ncold_start = \"1s\"\ndims = 768\n");
+    fine("[[provider]]\nname = \"c\"\napi = \"mistral\"\nmodels = [\"mistral-embed\"]\ndims = 1024\n");
     says("[[provider]]\nname = \"c\"\n", 1, "needs `api`");
     fine("[[provider]]\nname = \"c\"\napi = \"openai\"\ndims = 768\nlocal = true\n");
 }
@@ -178,6 +185,50 @@ fn fault_times_and_shares() {
     says(&fault("hang", "name = \"3\""), 4, "a number, not a name");
     says(&fault("hang", "name = \"x\"").repeat(2), 8, "another fault");
     says(&fault("limit", "limit = { concurrent = 1 }\nshare = 0.5"), 5, "does not belong");
+    for (kind, rest) in [("refuse", ""), ("blackhole", ""), ("reset", ""), ("dns", ""), ("delay", "by = \"1s\"\n")] {
+        for pick in ["share = 0.5", "every_nth = 2"] {
+            says(&fault(kind, &format!("{rest}{pick}")), 4 + rest.lines().count() as i64, "does not belong");
+        }
+    }
+    let flap = "down = \"1s\"\nup = \"1s\"\nof = { kind = \"reset\" }\nevery_nth = 2";
+    says(&fault("flap", flap), 7, "the whole link");
+}
+
+#[test]
+fn faults_that_can_do_nothing_to_their_target() {
+    let more = "[[provider]]\nname = \"c\"\napi = \"ollama\"\nlocal = true\n[[provider]]\nname = \"e\"\napi = \"openai\"\ndims = 8\n";
+    let says = |kind: &str, target: &str, rest: &str, part: &str| {
+        says(&format!("{more}{}", fault(kind, rest).replace("\"a\"", target)), 11, part);
+    };
+    says("errors", "\"a\"", "error = \"runner_dead\"", "\"a\" speaks openai, which has no refusal \"runner_dead\"");
+    says("errors", "\"c\"", "error = \"billing\"", "\"c\" speaks ollama");
+    says("errors", "\"llm\"", "error = \"billing\"", "\"c\" speaks ollama");
+    says("errors", "\"llm\"", "error = \"runner_dead\"", "\"a\" speaks openai");
+    says("errors", "\"chat\"", "error = \"runner_dead\"", "a channel has no refusal");
+    says(
+        "flap",
+        "\"c\"",
+        "down = \"1s\"\nup = \"1s\"\nof = { kind = \"errors\", error = \"slow_down\" }",
+        "speaks ollama",
+    );
+    says("stream_error", "\"e\"", &load("chat", "stream = true"), "only chat is streamed");
+    says("stream_error", "\"embedding\"", &load("chat", "stream = true"), "only chat is streamed");
+    says("garbage", "\"llm\"", "body = \"zero\"", "for embeddings");
+    let fine = |kind: &str, target: &str, rest: &str| {
+        fine(&format!("{more}{}", fault(kind, rest).replace("\"a\"", target)));
+    };
+    fine("errors", "\"c\"", "error = \"runner_dead\"");
+    fine("errors", "\"internet\"", "error = \"billing\"");
+    fine("garbage", "\"internet\"", "body = \"zero\"");
+    fine("stream_error", "\"c\"", &load("chat", "stream = true"));
+}
+
+#[test]
+fn an_error_in_a_stream_needs_somebody_who_streams() {
+    says(&fault("stream_error", ""), 2, "no load streams");
+    says(&format!("{}{}", load("chat", ""), fault("stream_error", "")), 6, "no load streams");
+    says(&fault("flap", "down = \"1s\"\nup = \"1s\"\nof = { kind = \"stream_error\" }"), 2, "no load streams");
+    fine(&format!("{}{}", fault("stream_error", ""), load("chat", "stream = true")));
 }
 
 #[test]

@@ -10,7 +10,7 @@ use super::fault_keys::FAULT_KEYS;
 use super::load::{LOAD_KEYS, read_load};
 use super::session_limit;
 use super::surroundings::{CHANNEL_KEYS, PROVIDER_KEYS, read_surroundings};
-use super::types::{Drill, FaultKind, RetryAfter};
+use super::types::{Drill, FaultKind, Load, LoadKind, RetryAfter};
 use super::vocabulary::INVARIANTS;
 use crate::seed::Seed;
 use squall::base::{Rules, Span, WallTime};
@@ -181,12 +181,13 @@ fn read_root(tree: &DeTable, source: &Source, problems: &mut Problems) -> Scenar
     if let Some((engine, _)) = root.table("engine") {
         apply_engine_table(engine, &mut rules, problems);
     }
-    let around = read_surroundings(&root, rules, source, problems);
-    let loads = root
+    let mut around = read_surroundings(&root, rules, source, problems);
+    let loads: Vec<Load> = root
         .tables("load")
         .into_iter()
         .filter_map(|(table, span)| read_load(table, span, end, &around.rules, source, problems))
         .collect();
+    around.streams = loads.iter().any(|load| matches!(load.kind, LoadKind::Chat { stream: true, .. }));
     let faults: Vec<DraftFault> = root
         .tables("fault")
         .into_iter()

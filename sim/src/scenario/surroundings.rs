@@ -7,7 +7,7 @@
 //! Sessions work at the server of api "claude-code"; if none is given, one of that name is made.
 //! **Source:** scenario.md; engine.md 5 (embedding chains).
 
-use super::dist::{DIST, read_dist};
+use super::dist::{DIST, Dist, read_dist};
 use super::types::{Allowance, Channel, Provider, ServerApi};
 use squall::base::Rules;
 use squall::base::rules::{Api, ChainRule, ChainUse, ChannelRule, ProviderRule};
@@ -37,6 +37,12 @@ pub const PROVIDER_KEYS: Keys = &[&[
     Key::optional("models", MODELS, "[]", "Its models; faults may name \"provider/model\"."),
     Key::optional("limit", Shape::Table(ALLOWANCE_KEYS), "", "What it lets a customer do; without it, anything."),
     Key::optional("dims", DIMS, "", "Dimensions of its embeddings, or of what it stores."),
+    Key::optional(
+        "cold_start",
+        DIST,
+        "2s for api ollama",
+        "How long the first request after a pause waits for its model.",
+    ),
     Key::optional("local", Shape::Flag, "false", "Not counted for cloud, and outside of \"internet\"."),
 ]];
 
@@ -52,6 +58,13 @@ pub const ALLOWANCE_KEYS: Keys = &[&[
 ]];
 
 const LATENCY: &str = "300ms";
+const COLD_START: &str = "2s";
+
+/// As a scenario writes it.
+pub fn api_name(server: ServerApi) -> &'static str {
+    APIS.into_iter().find(|(_, own, _)| *own == server).expect("every API is in the list").0
+}
+
 /// The name of the server that sessions work at if none is given.
 const CLAUDE_CODE: &str = "claude-code";
 
@@ -61,6 +74,8 @@ pub struct Surroundings {
     pub channels: Vec<Channel>,
     /// With providers, chains and channels filled in.
     pub rules: Rules,
+    /// Whether some load asks for streamed answers: known once the loads are read.
+    pub streams: bool,
 }
 
 /// `rules` brings the settings; the lists of the file's tables bring the rest.
@@ -92,7 +107,7 @@ pub fn read_surroundings(root: &Table, mut rules: Rules, source: &Source, proble
     entries::check_unique("provider or channel", places, problems);
     providers.extend(implied_claude_code(root, &providers));
     read_chains(root, &mut rules, problems);
-    Surroundings { providers, channels, rules }
+    Surroundings { providers, channels, rules, streams: false }
 }
 
 fn read_provider(
@@ -108,8 +123,8 @@ fn read_provider(
     let api = table.text("api")?;
     let (text, server, api) = APIS.into_iter().find(|(own, ..)| *own == api).expect("the key's shape was checked");
     match server {
-        ServerApi::Openai | ServerApi::Anthropic | ServerApi::ClaudeCode => {}
-        ServerApi::Mistral | ServerApi::Ollama | ServerApi::Qdrant | ServerApi::Webhook => {
+        ServerApi::Openai | ServerApi::Anthropic | ServerApi::Mistral | ServerApi::Ollama | ServerApi::ClaudeCode => {}
+        ServerApi::Qdrant | ServerApi::Webhook => {
             let complaint = Complaint::new(format!("api {text:?} is not supported yet"));
             problems.add(table.value_span("api"), complaint);
         }
@@ -133,8 +148,23 @@ fn read_provider(
         dims,
     });
     let latency = read_dist(table.text("latency").unwrap_or(LATENCY)).expect("the key's shape was checked");
-    let provider = Provider { line, name, api: server, latency, models, limit, dims, local };
+    let cold_start = read_cold_start(&table, server, problems);
+    let provider = Provider { line, name, api: server, latency, models, limit, dims, local, cold_start };
     Some((provider, rule, table.value_span("name")))
+}
+
+/// Only Ollama loads its models when they are asked for.
+fn read_cold_start(table: &Table, server: ServerApi, problems: &mut Problems) -> Option<Dist> {
+    if server == ServerApi::Ollama {
+        let text = table.text("cold_start").unwrap_or(COLD_START);
+        return Some(read_dist(text).expect("the key's shape was checked"));
+    }
+    if table.has("cold_start") {
+        let complaint =
+            Complaint::new("`cold_start` is for api \"ollama\", which loads models when they are asked for");
+        problems.add(table.key_span("cold_start"), complaint);
+    }
+    None
 }
 
 /// Sessions need somebody to work at.
@@ -152,6 +182,7 @@ fn implied_claude_code(root: &Table, providers: &[Provider]) -> Option<Provider>
         limit: Allowance::default(),
         dims: None,
         local: false,
+        cold_start: None,
     })
 }
 

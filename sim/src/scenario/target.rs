@@ -3,8 +3,9 @@
 //! **Source:** scenario.md (`target`).
 
 use super::fault_keys::{BODIES, Group};
-use super::surroundings::Surroundings;
-use super::types::{ServerApi, Target};
+use super::surroundings::{Surroundings, api_name};
+use super::types::{Provider, ServerApi, Target};
+use super::vocabulary::has_refusal;
 use squall::base::rules::{ChainUse, ProviderRule};
 use squall::config::entries::find_entry;
 use squall::config::{At, Complaint, Problems};
@@ -15,6 +16,8 @@ pub struct Aim<'k> {
     pub group: Group,
     /// Of a fault of kind garbage.
     pub body: Option<&'k str>,
+    /// Of a fault of kind errors that names one.
+    pub refusal: Option<&'k str>,
 }
 
 /// Words that stand for parts of the world that no fault can hit yet.
@@ -26,7 +29,55 @@ const CHANNEL_KINDS: [&str; 3] = ["errors", "hang", "slow"];
 const SESSION_KINDS: [&str; 4] = ["session_limit", "errors", "hang", "slow"];
 
 pub fn read_targets(targets: &[At<&str>], aim: &Aim, around: &Surroundings, problems: &mut Problems) -> Vec<Target> {
-    targets.iter().filter_map(|target| read_target(target, aim, around, problems)).collect()
+    let read = |target| {
+        let found = read_target(target, aim, around, problems)?;
+        check_sense(target, &found, aim, around, problems);
+        Some(found)
+    };
+    targets.iter().filter_map(read).collect()
+}
+
+/// A fault that can't do anything to those it is aimed at is a mistake.
+fn check_sense(at: &At<&str>, target: &Target, aim: &Aim, around: &Surroundings, problems: &mut Problems) {
+    let hit: Vec<&Provider> = around.providers.iter().filter(|provider| is_meant(target, provider, around)).collect();
+    let any_in = |use_| hit.iter().any(|provider| is_in_chain(around, use_, &provider.name));
+    let text = at.value;
+    let mut wrong = |message: String, help: &str| {
+        problems.add_absent(at.span.clone(), Complaint::new(message).help(help.to_owned()));
+    };
+    if aim.body.is_some_and(|body| BODIES[3..].contains(&body)) && !any_in(ChainUse::Embedding) {
+        let body = aim.body.unwrap_or_default();
+        wrong(format!("body {body:?} is for embeddings, and {text:?} gives none"), "aim it at an embedding provider");
+    }
+    if aim.kind == "stream_error" && !any_in(ChainUse::Chat) {
+        wrong(format!("only chat is streamed, and {text:?} has none"), "aim it at a provider of a chat chain");
+    }
+    let Some(refusal) = aim.refusal else { return };
+    if let Some(other) = hit.iter().find(|provider| !has_refusal(provider.api, refusal)) {
+        let message = format!("{:?} speaks {}, which has no refusal {refusal:?}", other.name, api_name(other.api));
+        wrong(message, "name the providers that have it, or another refusal");
+    } else if !has_refusal(ServerApi::Openai, refusal) && hits_channels(target, around) {
+        wrong(format!("a channel has no refusal {refusal:?}"), "name the providers that have it");
+    }
+}
+
+fn is_meant(target: &Target, provider: &Provider, around: &Surroundings) -> bool {
+    match target {
+        Target::Provider(name) | Target::Model { provider: name, .. } => provider.name == *name,
+        Target::Llm => is_in_chain(around, ChainUse::Chat, &provider.name),
+        Target::Embedding => is_in_chain(around, ChainUse::Embedding, &provider.name),
+        Target::Internet => !provider.local,
+        Target::Webhook => provider.api == ServerApi::Webhook,
+        Target::Channel(_) => false,
+    }
+}
+
+fn hits_channels(target: &Target, around: &Surroundings) -> bool {
+    match target {
+        Target::Channel(_) => true,
+        Target::Internet => !around.channels.is_empty(),
+        Target::Provider(_) | Target::Model { .. } | Target::Llm | Target::Embedding | Target::Webhook => false,
+    }
 }
 
 fn read_target(target: &At<&str>, aim: &Aim, around: &Surroundings, problems: &mut Problems) -> Option<Target> {
@@ -43,12 +94,7 @@ fn read_target(target: &At<&str>, aim: &Aim, around: &Surroundings, problems: &m
         }
         return None;
     }
-    let embeds = |provider: &ProviderRule| is_in_chain(around, ChainUse::Embedding, provider);
-    let for_embeddings = aim.body.is_some_and(|body| BODIES[3..].contains(&body));
-    let no_vectors =
-        |text: &str| format!("body {:?} is for embeddings, and {text:?} gives none", aim.body.unwrap_or_default());
     match text {
-        "llm" if for_embeddings => absent(problems, no_vectors(text)),
         "llm" if !around.rules.chains.iter().any(|chain| chain.use_ == ChainUse::Chat) => {
             absent(problems, "\"llm\" hits nobody: there is no chat chain".into())
         }
@@ -85,9 +131,6 @@ fn read_target(target: &At<&str>, aim: &Aim, around: &Surroundings, problems: &m
                 true => find_entry(text, &around.rules.providers, &target.span, problems)?,
                 false => (find_server(target, around, problems)?, None),
             };
-            if for_embeddings && !embeds(provider) {
-                return absent(problems, no_vectors(&provider.name));
-            }
             let Some(model) = model else { return Some(Target::Provider(provider.name.clone())) };
             if aim.group == Group::Network {
                 let message = format!("a fault of kind {:?} hits a whole host, not one model", aim.kind);
@@ -134,7 +177,7 @@ fn is_no_provider(api: ServerApi) -> bool {
     }
 }
 
-fn is_in_chain(around: &Surroundings, use_: ChainUse, provider: &ProviderRule) -> bool {
+fn is_in_chain(around: &Surroundings, use_: ChainUse, provider: &str) -> bool {
     let chains = around.rules.chains.iter().filter(|chain| chain.use_ == use_);
-    chains.flat_map(|chain| around.rules.entries(chain)).any(|entry| entry.provider() == provider.name)
+    chains.flat_map(|chain| around.rules.entries(chain)).any(|entry| entry.provider() == provider)
 }

@@ -92,7 +92,7 @@ fn chains_that_are_not_given_are_made_from_the_providers() {
     let drill = drill(SAMPLES[1].1);
     let chain = |use_| drill.rules.chains.iter().find(|chain| chain.use_ == use_).unwrap();
     assert_eq!(chain(ChainUse::Chat).name, "default");
-    assert_eq!(chain(ChainUse::Chat).entries, ["a", "b"]);
+    assert_eq!(chain(ChainUse::Chat).entries, ["a", "b", "c", "d"]);
     assert_eq!(chain(ChainUse::Embedding).name, "embedding");
     assert_eq!(chain(ChainUse::Embedding).entries, ["vectors"]);
     assert_eq!(drill.rules.channels[0].url, "http://chat/");
@@ -101,11 +101,11 @@ fn chains_that_are_not_given_are_made_from_the_providers() {
 #[test]
 fn kinds_of_load_carry_their_own_keys() {
     let drill = drill(SAMPLES[1].1);
-    let LoadKind::Defer { priority, policy, ttl, depends_on, .. } = &drill.loads[3].kind else { panic!() };
+    let LoadKind::Defer { priority, policy, ttl, depends_on, .. } = &drill.loads[4].kind else { panic!() };
     assert_eq!((*priority, *policy, *ttl, depends_on.len()), (50, Policy::Ttl, Some(Span::from_hours(1)), 2));
-    assert_eq!(drill.loads[1].client, Client::Each);
-    assert_eq!(drill.loads[2].client, Client::Key("key-1".into()));
-    let LoadKind::Outreach { parts, state, .. } = &drill.loads[4].kind else { panic!() };
+    assert_eq!(drill.loads[2].client, Client::Each);
+    assert_eq!(drill.loads[3].client, Client::Key("key-1".into()));
+    let LoadKind::Outreach { parts, state, .. } = &drill.loads[5].kind else { panic!() };
     assert_eq!((*parts, *state), (2, Some(3)));
 }
 

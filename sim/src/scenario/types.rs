@@ -52,6 +52,8 @@ pub struct Provider {
     pub limit: Allowance,
     pub dims: Option<u32>,
     pub local: bool,
+    /// How long it takes to load a model that is not in memory; `None`: it has all models at hand.
+    pub cold_start: Option<Dist>,
 }
 
 /// A provider's own limits; `None`: unlimited.

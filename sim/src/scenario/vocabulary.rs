@@ -3,6 +3,7 @@
 //! **Source:** harness.md (invariants), events.md (events, sometimes), scenario.md (metrics), engine.md 8 (status).
 //! A test reads the event types and stops the build when a name or field is missing here.
 
+use super::types::ServerApi;
 use squall::base::{Axis, Rules};
 use squall::config::Complaint;
 
@@ -214,7 +215,17 @@ pub const REFUSALS: &[&str] = &[
     "timeout",
     "too_large",
     "slow_down",
+    "runner_dead",
 ];
+
+/// Whether servers of this API have words for the refusal.
+pub fn has_refusal(api: ServerApi, refusal: &str) -> bool {
+    match api {
+        ServerApi::Ollama => !["slow_down", "spend_limit", "billing", "too_large"].contains(&refusal),
+        ServerApi::Openai | ServerApi::Anthropic | ServerApi::Mistral => refusal != "runner_dead",
+        ServerApi::Qdrant | ServerApi::Webhook | ServerApi::ClaudeCode => false,
+    }
+}
 
 const CHAT_CLASSES: [&str; 2] = ["foreground", "background"];
 const CHAT_METRICS: [&str; 9] =

@@ -3,13 +3,18 @@
 use super::*;
 use proptest::prelude::*;
 
+mod mistral;
+mod ollama;
+
 const JSON: (&str, &str) = ("content-type", "application/json");
 const HTML: (&str, &str) = ("content-type", "text/html; charset=UTF-8");
 
 fn about(api: Api) -> Reading<'static> {
     let model = match api {
         Api::Anthropic => "claude-sonnet-4-6",
-        Api::Openai | Api::Mistral | Api::Ollama | Api::Qdrant => "gpt-4",
+        Api::Mistral => "mistral-small-latest",
+        Api::Ollama => "llama3.2",
+        Api::Openai | Api::Qdrant => "gpt-4",
     };
     let use_ = ChainUse::Chat;
     Reading {
@@ -118,7 +123,7 @@ fn a_200_without_a_complete_valid_body_is_the_providers_fault() {
         assert_eq!(anthropic(200, body).outcome, Outcome::ProviderFault, "{body}");
     }
     let page = "<!DOCTYPE html>\n<html><head><title>Just a\n moment...</title></head></html>";
-    for api in [Api::Openai, Api::Anthropic] {
+    for api in [Api::Openai, Api::Anthropic, Api::Mistral, Api::Ollama] {
         let answer = read_as(&about(api), 200, &[HTML], page);
         assert_eq!((answer.outcome, answer.reason.as_str()), (Outcome::ProviderFault, "200 a page: Just a moment..."));
     }
@@ -324,7 +329,7 @@ fn what_is_wrong_with_the_request_is_the_callers_fault() {
 #[test]
 fn what_the_provider_gets_wrong_is_its_fault() {
     for status in [301, 302, 307, 408, 409, 425, 500, 502, 503, 504, 520, 599] {
-        for api in [Api::Openai, Api::Anthropic] {
+        for api in [Api::Openai, Api::Anthropic, Api::Mistral, Api::Ollama] {
             assert_eq!(read_as(&about(api), status, &[], "").outcome, Outcome::ProviderFault, "{status}");
             let page = format!("<html>\r\n<head><title>{status} Bad Gateway</title></head>");
             let answer = read_as(&about(api), status, &[HTML, ("retry-after", "7")], &page);
@@ -386,12 +391,14 @@ proptest! {
         body in prop_oneof![
             prop::collection::vec(any::<u8>(), 0..200),
             "[<>a-zA-ZİŞ&/ ]{0,80}".prop_map(String::into_bytes),
-            r#"\{"(error|data|choices|content|type)":(\{"(message|type|code)":("[^"\\]{0,20}"|[0-9]{1,6}|null)\}|\[[0-9,]{0,5}\]|null|".?")\}"#
+            r#"\{"(error|data|choices|content|type|message|embeddings|detail|object)":(\{"(message|type|code)":("[^"\\]{0,20}"|[0-9]{1,6}|null)\}|\[[0-9,]{0,5}\]|null|".?")\}"#
                 .prop_map(String::into_bytes),
         ],
     ) {
         let headers = [("content-type".to_owned(), kind.to_owned())];
-        for about in [about(Api::Openai), about(Api::Anthropic), embedding(1)] {
+        let chats = [Api::Openai, Api::Anthropic, Api::Mistral, Api::Ollama].map(about);
+        let embeddings = [Api::Openai, Api::Mistral, Api::Ollama].map(|api| Reading { api, ..embedding(1) });
+        for about in chats.into_iter().chain(embeddings) {
             let answer = read(&about, status, &headers, &body);
             prop_assert_eq!(answer.content.is_some(), answer.outcome == Outcome::Success);
         }

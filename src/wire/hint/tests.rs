@@ -93,6 +93,44 @@ fn a_reset_at_openai_is_a_duration_and_the_used_up_budget_counts() {
 }
 
 #[test]
+fn a_reset_of_any_budget_is_read_and_counts_if_that_budget_is_used_up() {
+    let budgets = |minute: &'static str| {
+        throttled(&[
+            ("X-RateLimit-Remaining-Tokens-Minute", minute),
+            ("X-RateLimit-Reset-Tokens-Minute", "12s"),
+            ("x-ratelimit-remaining-requests", "7"),
+            ("x-ratelimit-reset-requests", "1m0s"),
+        ])
+    };
+    assert_eq!(budgets("0"), Some(12_000));
+    assert_eq!(budgets("5"), Some(60_000));
+}
+
+#[test]
+fn mistral_names_what_is_left_and_mostly_no_reset() {
+    let left = [
+        ("x-ratelimit-limit-tokens-minute", "500000"),
+        ("x-ratelimit-remaining-tokens-minute", "0"),
+        ("x-ratelimit-remaining-tokens-month", "999"),
+        ("x-ratelimit-tokens-query-cost", "52"),
+        ("x-ratelimit-limit-req-10-second", "60"),
+        ("x-ratelimit-remaining-req-10-second", "0"),
+    ];
+    assert_eq!(throttled(&left), None, "ten seconds are a window, not a wait");
+    let by_size = |left: &'static str, cost: &'static str| {
+        throttled(&[
+            ("ratelimitbysize-limit", "500000"),
+            ("ratelimitbysize-remaining", left),
+            ("ratelimitbysize-query-cost", cost),
+            ("ratelimitbysize-reset", "37"),
+        ])
+    };
+    assert_eq!(by_size("0", "52"), Some(37_000));
+    assert_eq!(by_size("51", "52"), Some(37_000));
+    assert_eq!(by_size("499948", "52"), None, "this budget is not why");
+}
+
+#[test]
 fn a_reset_at_anthropic_is_a_moment_and_only_a_used_up_budget_counts() {
     let budget = |remaining: &'static str| {
         throttled(&[

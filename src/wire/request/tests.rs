@@ -114,8 +114,41 @@ fn a_probe_is_the_smallest_real_request_and_says_that_it_is_one() {
 }
 
 #[test]
+fn mistral_is_asked_as_openai_is() {
+    for request in [chat(true), chat(false), Request::probe(ChainUse::Embedding)] {
+        let (mistral, openai) =
+            (built(Api::Mistral, Some("m"), &request, false), built(Api::Openai, Some("m"), &request, false));
+        assert_eq!(mistral, openai);
+    }
+}
+
+#[test]
+fn an_ollama_request_says_whether_it_streams_and_that_nothing_may_be_cut_off() {
+    let (http, body) = built(Api::Ollama, Some("llama3.2"), &chat(true), false);
+    assert_eq!((http.path.as_str(), headers(&http)[1]), ("/api/chat", ("accept", "application/x-ndjson")));
+    let expected = json!({
+        "model": "llama3.2",
+        "messages": [
+            { "role": "system", "content": "Be brief." },
+            { "role": "user", "content": "Hi" },
+            { "role": "assistant", "content": "Hello" },
+            { "role": "user", "content": "Why?" },
+        ],
+        "options": { "num_predict": 256, "temperature": 0.5 },
+        "stream": true,
+    });
+    assert_eq!(body, expected);
+    let (http, body) = built(Api::Ollama, Some("m"), &Request::probe(ChainUse::Chat), true);
+    assert_eq!(headers(&http)[1], ("accept", "application/json"));
+    assert_eq!((&body["stream"], &body["options"]), (&json!(false), &json!({ "num_predict": 1 })));
+    let (http, body) = built(Api::Ollama, Some("nomic-embed-text"), &Request::probe(ChainUse::Embedding), true);
+    assert_eq!(http.path, "/api/embed");
+    assert_eq!(body, json!({ "model": "nomic-embed-text", "input": ["ping"], "truncate": false }));
+}
+
+#[test]
 fn without_a_key_or_a_model_none_is_sent() {
-    for api in [Api::Openai, Api::Anthropic] {
+    for api in [Api::Openai, Api::Anthropic, Api::Mistral, Api::Ollama] {
         let http = build(&provider(api), None, &chat(false), None, 1, false).expect("supported");
         assert!(headers(&http).iter().all(|(name, _)| !["authorization", "x-api-key"].contains(name)));
         assert!(serde_json::from_slice::<Value>(&http.body).expect("JSON").get("model").is_none());
@@ -123,14 +156,21 @@ fn without_a_key_or_a_model_none_is_sent() {
 }
 
 #[test]
-fn a_dialect_that_is_not_spoken_is_refused_by_type() {
-    for (api, use_) in [
-        (Api::Anthropic, ChainUse::Embedding),
-        (Api::Mistral, ChainUse::Embedding),
-        (Api::Ollama, ChainUse::Chat),
-        (Api::Qdrant, ChainUse::Embedding),
-    ] {
+fn what_a_dialect_can_not_say_is_refused_by_type() {
+    for (api, use_) in
+        [(Api::Anthropic, ChainUse::Embedding), (Api::Qdrant, ChainUse::Chat), (Api::Qdrant, ChainUse::Embedding)]
+    {
         let error = build(&provider(api), None, &Request::probe(use_), None, 1, true).expect_err("not spoken");
-        assert_eq!(error, Unsupported { api, use_ });
+        assert_eq!(error, BuildError::Unsupported { api, use_ });
+    }
+}
+
+#[test]
+fn a_batch_larger_than_the_api_takes_is_refused_before_it_is_sent() {
+    for (api, max) in [(Api::Mistral, 256), (Api::Openai, 2_048)] {
+        let batch = |len| Request::Embed(EmbedRequest { inputs: vec!["x".to_owned(); len] });
+        assert!(build(&provider(api), None, &batch(max), None, 1, false).is_ok());
+        let error = build(&provider(api), None, &batch(max + 1), None, 1, false).expect_err("too many");
+        assert_eq!(error, BuildError::TooManyInputs { api, inputs: max + 1, max });
     }
 }

@@ -44,6 +44,15 @@ data: [DONE]
 
 "#;
 
+const OLLAMA: &str = r#"{"model":"llama3.2","created_at":"2026-08-21T08:52:19.385Z","message":{"role":"assistant","content":"","thinking":"Hm."},"done":false}
+{"model":"llama3.2","created_at":"2026-08-21T08:52:19.406Z","message":{"role":"assistant","content":"Grüß"},"done":false}
+{"model":"llama3.2","created_at":"2026-08-21T08:52:19.426Z","message":{"role":"assistant","content":" Gott"},"done":false}
+{"model":"llama3.2","created_at":"2026-08-21T08:52:20.012Z","message":{"role":"assistant","content":""},"done":true,"done_reason":"stop","total_duration":4883583458,"load_duration":1334875,"prompt_eval_count":25,"eval_count":15}
+"#;
+
+const ALL: [(Api, &str); 4] =
+    [(Api::Openai, OPENAI), (Api::Anthropic, ANTHROPIC), (Api::Mistral, OPENAI), (Api::Ollama, OLLAMA)];
+
 fn reader(api: Api, headers: &[(&str, &str)]) -> StreamReader {
     let about = Reading {
         api,
@@ -101,8 +110,10 @@ fn error(items: Vec<StreamItem>) -> (String, Answer) {
 }
 
 #[test]
-fn a_complete_stream_of_either_dialect_gives_its_text_and_its_end() {
-    assert_eq!(items(Api::Openai, OPENAI), whole());
+fn a_complete_stream_of_any_dialect_gives_its_text_and_its_end() {
+    for (api, body) in [(Api::Openai, OPENAI), (Api::Mistral, OPENAI), (Api::Ollama, OLLAMA)] {
+        assert_eq!(items(api, body), whole(), "{api:?}");
+    }
     let mut expected = whole();
     expected[2] = done("end_turn", Usage { input_tokens: Some(25), output_tokens: Some(15) });
     assert_eq!(items(Api::Anthropic, ANTHROPIC), expected);
@@ -111,7 +122,10 @@ fn a_complete_stream_of_either_dialect_gives_its_text_and_its_end() {
 #[test]
 fn chunk_borders_and_line_ends_change_nothing() {
     for line_end in ["\n", "\r\n", "\r"] {
-        for (api, body) in [(Api::Openai, OPENAI), (Api::Anthropic, ANTHROPIC)] {
+        for (api, body) in ALL {
+            if api == Api::Ollama && line_end == "\r" {
+                continue; // Lines of JSON end with LF.
+            }
             let body = body.replace('\n', line_end);
             let expected = items(api, &body);
             assert_eq!(expected.len(), 3, "{expected:?}");
@@ -132,8 +146,8 @@ fn data_of_several_lines_is_one_event() {
 
 #[test]
 fn an_end_without_the_terminal_event_is_a_cut_wherever_it_comes() {
-    for (api, body) in [(Api::Openai, OPENAI), (Api::Anthropic, ANTHROPIC)] {
-        let terminal = body.trim_end().rfind("\ndata:").expect("a last event");
+    for (api, body) in ALL {
+        let terminal = body.trim_end().rfind('\n').expect("a last event");
         for cut in 0..=terminal {
             if !body.is_char_boundary(cut) {
                 continue;
@@ -211,6 +225,43 @@ fn a_body_that_is_no_stream_is_malformed_or_the_error_that_it_holds() {
 }
 
 #[test]
+fn an_error_in_a_line_of_json_means_what_its_status_would() {
+    let failed = |error: &str| {
+        let cut = OLLAMA.rfind("{\"model\"").expect("a last line");
+        error_of(&format!("{}{}\n", &OLLAMA[..cut], serde_json::json!({ "error": error })))
+    };
+    for (error, outcome) in [
+        ("an error was encountered while running the model: unexpected EOF", Outcome::ProviderFault),
+        ("llama runner process no longer running: -1", Outcome::ProviderFault),
+        ("server busy, please try again.  maximum pending requests exceeded", Outcome::Overloaded),
+        ("the input length exceeds the context length", Outcome::Unfit),
+    ] {
+        let (text, answer) = failed(error);
+        assert_eq!((text.as_str(), answer.outcome), ("Grüß Gott", outcome), "{error}");
+        assert!(answer.reason.starts_with("inside a 200: "), "{}", answer.reason);
+    }
+    let (_, answer) = error_of("<html><title>Just a moment...</title></html>");
+    assert!(answer.reason.contains("no line of an answer"), "{}", answer.reason);
+    let (_, answer) = error_of("");
+    assert_eq!(answer.reason, "the stream ended without its terminal event");
+    let (text, answer) = error_of(&OLLAMA.replace("\"stop\"", "\"unload\""));
+    assert_eq!((text.as_str(), answer.outcome), ("Grüß Gott", Outcome::ProviderFault));
+}
+
+fn error_of(body: &str) -> (String, Answer) {
+    error(items(Api::Ollama, body))
+}
+
+#[test]
+fn a_stream_that_ends_with_the_word_that_it_failed_is_no_success() {
+    let body = OPENAI.replace("\"finish_reason\":\"stop\"", "\"finish_reason\":\"error\"");
+    let (text, answer) = error(items(Api::Mistral, &body));
+    assert_eq!((text.as_str(), answer.outcome), ("Grüß Gott", Outcome::ProviderFault));
+    let limit = "data: {\"object\":\"error\",\"message\":\"Rate limit exceeded\",\"type\":\"rate_limited\",\"code\":\"1300\"}\n\n";
+    assert_eq!(error(items(Api::Mistral, limit)).1.outcome, Outcome::Throttled);
+}
+
+#[test]
 fn what_has_no_end_is_given_up() {
     let mut reader = reader(Api::Openai, &[]);
     let mut items = reader.push(b"data: ");
@@ -235,7 +286,7 @@ proptest! {
             0..12,
         ),
     ) {
-        for api in [Api::Openai, Api::Anthropic] {
+        for (api, _) in ALL {
             let mut reader = reader(api, &[]);
             let mut items: Vec<StreamItem> = chunks.iter().flat_map(|chunk| reader.push(chunk)).collect();
             items.extend(reader.end());

@@ -18,6 +18,7 @@ fn seen(cloud: Level) -> SeenStatus {
         holds: Default::default(),
         history_len: Some(u64::from(degraded)),
         newest,
+        suppressed: Some(0),
         deferred: Default::default(),
         not_closed: vec![],
     }
@@ -71,6 +72,8 @@ fn a_file_with_old_levels_holds_history_or_breakers_is_rejected() {
     after(held).rejected(check(), "holds have cloud until Some(600009), expected None");
     after(SeenStatus { history_len: Some(0), ..seen(Level::Fallback) })
         .rejected(check(), "has 0 transitions, expected 1");
+    after(SeenStatus { suppressed: Some(1), ..seen(Level::Fallback) })
+        .rejected(check(), "suppressed_count is 1, expected 0");
     after(SeenStatus { newest: None, ..seen(Level::Fallback) })
         .rejected(check(), "expected cloud from NORMAL to FALLBACK");
     began()

@@ -114,6 +114,7 @@ fn play(play: Play) -> Seen {
             limit: Allowance::default(),
             dims: None,
             local: false,
+            cold_start: None,
         };
         provider::start(&world, &drill(claude), &seed, &judge, &recorder).unwrap();
         let (desk, ears, clock) = (play.desk, heard.clone(), world.clone());

@@ -156,6 +156,7 @@ impl Desk {
         status["deferred_work_count"]["pending"].as_u64().unwrap()
     }
 
+    #[expect(clippy::wildcard_enum_match_arm, reason = "no other event is about sessions")]
     /// Names of the engine's events about sessions and their items, and what else of them matters, since the n-th.
     fn events(&self, from: usize) -> Vec<String> {
         let told = |event: &Event| match event {

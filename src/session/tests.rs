@@ -55,11 +55,10 @@ impl Desk {
     }
 
     fn want(&self, want: Want) -> Result<bool, String> {
-        let admits = match self.held {
-            Level::Throttled => want.class != Background,
-            Level::RateLimited => want.class == Foreground,
-            Level::Unavailable => false,
-            _ => true,
+        let admits = match want.class {
+            Foreground => self.held != Level::Unavailable,
+            Reflection => ![Level::RateLimited, Level::Unavailable].contains(&self.held),
+            Background => self.held == Level::Normal,
         };
         let applied = Applied { level: self.held, admits };
         self.sessions.admits(want, applied, self.now, &self.rules).map_err(|Refused(why)| why)

@@ -49,7 +49,7 @@ fn take(desk: &mut Desk, step: Step) {
                     !(patient && condition.limited && !trial),
                     "{class:?} is no trial before the limit is proven gone"
                 );
-                assert!(!(condition.unavailable && !trial), "{class:?} is no trial while sessions are unavailable");
+                assert!(trial || !condition.unavailable, "{class:?} is no trial while sessions are unavailable");
                 assert!(!(trial && desk.sessions.trial_under_way()), "two trials at a time");
                 desk.start(class);
             }

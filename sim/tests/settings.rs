@@ -142,7 +142,7 @@ dies_after = "90s"
 kind = "session"
 class = "background"
 at = ["1m30s"]
-leaves_after = "3m"
+leaves_after = "1m"
 [[load]]
 kind = "session"
 class = "background"

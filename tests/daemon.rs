@@ -216,3 +216,56 @@ fn the_example_is_good_and_what_is_shown_is_a_configuration() {
     let json: Value = serde_json::from_slice(&run(&["config", "show", "--format", "json"]).stdout).expect("JSON");
     assert!(json["settings"].as_array().is_some_and(|all| all.iter().all(|row| row["from"] == json!("default"))));
 }
+
+#[test]
+fn a_command_runs_as_a_session_of_the_daemon() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let config = folder.path().join("squall.toml");
+    let data = folder.path().join("data");
+    let written = format!("data_dir = {data:?}\nlisten = \"127.0.0.1:0\"\n[sessions]\nactive_max = 2\n");
+    std::fs::write(&config, written).expect("written");
+    let daemon = Daemon::start(&config, &[]);
+    let url = format!("http://{}", daemon.addr);
+    let session = |options: &[&str], script: &str| {
+        let mut args = vec!["session", "run", "--daemon", &url];
+        args.extend(options);
+        args.extend(["--", "sh", "-c", script]);
+        squalld(&args)
+    };
+
+    // Output and exit code are the command's.
+    let plain = session(&[], "echo session $SQUALL_SESSION; echo oops >&2; exit 3").output().expect("it runs");
+    assert_eq!((text(&plain.stdout), plain.status.code()), ("session 1\n".to_owned(), Some(3)));
+    assert_eq!(text(&plain.stderr), "oops\n");
+
+    // The only slot that is not kept for foreground is taken; it is the command's input that ends it.
+    let mut holder = session(&["--key", "holder"], "echo started; cat")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it runs");
+    let mut lines = BufReader::new(holder.stdout.take().expect("piped")).lines();
+    assert_eq!(lines.next().expect("a line").expect("text"), "started");
+    let second = session(&["--no-wait"], "echo never").output().expect("it runs");
+    assert_eq!((text(&second.stdout), second.status.code()), (String::new(), Some(75)));
+    assert!(text(&second.stderr).contains("kept for foreground"), "{}", text(&second.stderr));
+    let same = session(&["--key", "holder"], "echo never").output().expect("it runs");
+    assert_eq!(same.status.code(), Some(75));
+    assert!(text(&same.stderr).contains("runs already"), "{}", text(&same.stderr));
+    let foreground = session(&["--class", "foreground"], "echo mine").output().expect("it runs");
+    assert_eq!(text(&foreground.stdout), "mine\n");
+    drop(holder.stdin.take());
+    assert!(holder.wait().expect("it ends").success());
+
+    // A limit in its output is told to the daemon: nothing but foreground is started now.
+    let limited =
+        session(&["--key", "third"], "echo \"You've hit your session limit\"; exit 1").output().expect("it runs");
+    assert_eq!(limited.status.code(), Some(1));
+    let (_, state) = daemon.ask("GET", "/v1/status", &Value::Null);
+    assert_eq!(state["state"]["cc"], json!("RATE_LIMITED"), "{state}");
+    assert_eq!(session(&["--no-wait"], "echo never").output().expect("it runs").status.code(), Some(75));
+    daemon.stop();
+
+    let alone = session(&["--if-unreachable", "fail"], "echo never").output().expect("it runs");
+    assert_eq!((text(&alone.stdout), alone.status.code()), (String::new(), Some(69)));
+}

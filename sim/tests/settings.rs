@@ -119,6 +119,43 @@ const RECALL: &str = "
 [[fault]]\nkind = \"errors\"\ntarget = \"e\"\nat = \"9m\"\nlasts = \"2m\"\nstatus = 503
 ";
 
+/// More sessions than there is budget for; one dies with its slot, one does not wait.
+const SESSIONS: &str = r#"
+title = "sessions"
+duration = "3h"
+settle = "1h"
+[[load]]
+kind = "session"
+class = "background"
+burst = { at = "1m", count = 18, over = "2m" }
+client = "each"
+runs_for = "3m"
+retry = true
+[[load]]
+kind = "session"
+class = "background"
+at = ["2m", "50m"]
+client = "each"
+runs_for = "20m"
+dies_after = "90s"
+[[load]]
+kind = "session"
+class = "background"
+at = ["1m30s"]
+leaves_after = "1m"
+[[load]]
+kind = "session"
+class = "background"
+every = "7m"
+key = "cron"
+wait = false
+runs_for = "30s"
+"#;
+const UNSTATED_LIMIT: &str = "[[fault]]\nkind = \"session_limit\"\ntarget = \"claude-code\"\nat = \"10m\"\nlasts = \"1h\"\nwindow = \"five_hour\"\nmessage = \"no-reset\"\n";
+const STATED_LIMIT: &str = "[[fault]]\nkind = \"session_limit\"\ntarget = \"claude-code\"\nat = \"10m\"\nwindow = \"five_hour\"\nresets_in = \"1h\"\n";
+const SIGNED_OUT: &str =
+    "[[fault]]\nkind = \"errors\"\ntarget = \"claude-code\"\nat = \"10m\"\nlasts = \"1h\"\nerror = \"auth\"\n";
+
 /// Setting, another value, and the parts of the drill in which it shows.
 const SHOWS: &[(&str, &str, &[&str])] = &[
     ("flap.window", "3m", &[CALLS, STAGGERED]),
@@ -165,6 +202,21 @@ const SHOWS: &[(&str, &str, &[&str])] = &[
     ("queue.sweep_every", "3m", &[CALLS, ALL_DOWN, WORK]),
     ("queue.attempts_max", "2", &[CALLS, POISON]),
     ("status.every", "2m", &[CALLS]),
+    ("sessions.starts_per_hour", "10", &[SESSIONS]),
+    ("sessions.active_max", "2", &[SESSIONS]),
+    ("sessions.foreground_reserve", "2", &[SESSIONS]),
+    ("sessions.throttle_at", "0.7", &[SESSIONS]),
+    ("sessions.throttle_end", "0.3", &[SESSIONS]),
+    ("sessions.backoff", "2m", &[SESSIONS, UNSTATED_LIMIT]),
+    ("sessions.backoff_max", "4m", &[SESSIONS, UNSTATED_LIMIT]),
+    ("sessions.jitter", "0", &[SESSIONS, UNSTATED_LIMIT]),
+    ("sessions.limit_max", "20m", &[SESSIONS, STATED_LIMIT]),
+    ("sessions.confirmations", "1", &[SESSIONS, STATED_LIMIT]),
+    ("sessions.answered_after", "30s", &[SESSIONS]),
+    ("sessions.failed_starts_max", "5", &[SESSIONS, SIGNED_OUT]),
+    ("sessions.trial_every", "3m", &[SESSIONS, SIGNED_OUT]),
+    ("sessions.lease", "2m", &[SESSIONS]),
+    ("sessions.waiter_grace", "2s", &[SESSIONS]),
     ("recall.timeout", "2s", &[CALLS, RECALL]),
     ("advisory.enabled", "false", &[CALLS, RECALL]),
     ("advisory.failures_to_fault", "4", &[CALLS, RECALL]),
@@ -179,13 +231,6 @@ const NOT_YET: &[(&str, &str)] = &[
     ("backlog.per_minute", "the embedding backlog"),
     ("backlog.attempts_max", "the embedding backlog"),
     ("backlog.retry_every", "the embedding backlog"),
-    ("sessions.starts_per_hour", "the session budget"),
-    ("sessions.active_max", "the session budget"),
-    ("sessions.foreground_reserve", "the session budget"),
-    ("sessions.throttle_at", "the session budget"),
-    ("sessions.throttle_end", "the session budget"),
-    ("sessions.backoff", "the session budget"),
-    ("sessions.backoff_max", "the session budget"),
     ("recovery.item_every", "recovery runs"),
     ("recovery.ramp_step", "recovery runs"),
     ("recovery.write_probe_every", "the full disk"),

@@ -119,6 +119,11 @@ impl Converged {
             if let Some(of) = self.sessions.get_mut(session) {
                 of.1 = *present;
             }
+        } else if let Event::SessionStarted { session, .. } = event {
+            // Who waited has it now; a later run is waited for anew.
+            if let Some(of) = self.sessions.get_mut(session) {
+                of.1 = false;
+            }
         } else if let Event::SessionLimited { window, until_ms, .. } = event {
             self.limits.insert(window.clone(), *until_ms);
         } else if let Event::EmbeddingQueued { .. } | Event::EmbeddingEmbedded { .. } | Event::EmbeddingFailed { .. } =

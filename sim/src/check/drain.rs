@@ -53,6 +53,7 @@ impl Check for Order {
         let What::Engine(event) = &entry.what else { return };
         if let Event::DeferredRun { id, work_type, .. } = event {
             self.run(entry, *id, work_type, out);
+            self.awaited.remove(id); // Who waited has it now; a later run is waited for anew.
         } else if let Event::SessionDeferred { session, item, .. } = event {
             self.items.insert(*session, *item);
         } else if let Event::SessionWaiter { session, present } = event {
@@ -216,7 +217,11 @@ pub mod tests {
         story.clone().at(4, run(3)).accepted(check());
         let second = of_sessions(run(2));
         story.clone().at(4, waiter(1, true)).at(5, second.clone()).rejected(check(), "runs before item 1");
-        story.at(4, waiter(1, true)).at(4, waiter(1, false)).at(5, second).accepted(check());
+        story.clone().at(4, waiter(1, true)).at(4, waiter(1, false)).at(5, second.clone()).accepted(check());
+        // It ran, and its owner died: nobody waits for it any more.
+        let back = Event::DeferredReleased { id: 1, not_before_ms: None, attempts: 0, reason: "lost".into() };
+        let first = of_sessions(run(1));
+        story.at(4, waiter(1, true)).at(5, first).at(6, back).at(7, second).accepted(check());
     }
 
     #[test]

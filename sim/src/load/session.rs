@@ -57,10 +57,28 @@ pub async fn run(scene: &Scene, load: &Load, of: &SessionLoad, arrival: u64) {
         retry_after_limit: of.retry,
         if_unreachable: IfUnreachable::usual(of.class),
     };
+    let leaves_after = of.leaves_after.map(|dist| dist.sample(&mut command.stream()));
+    let leaves = async {
+        match leaves_after {
+            Some(span) => world.sleep(span).await,
+            None => std::future::pending().await,
+        }
+    };
+    let mut run = std::pin::pin!(wrapper.run(&order));
     let ended = tokio::select! {
         biased;
         () = command.death() => return, // Nobody is left to say anything.
-        ended = wrapper.run(&order) => ended,
+        ended = &mut run => ended,
+        () = leaves => {
+            if !wrapper.is_running() {
+                return;
+            }
+            tokio::select! {
+                biased;
+                () = command.death() => return,
+                ended = run => ended,
+            }
+        }
     };
     let (session, outcome) = told(&ended);
     scene.recorder.outside(Outside::SessionAnswered {

@@ -155,9 +155,7 @@ impl Sessions {
     }
 
     /// What is wrong with starting it now, each a sentence; then it is started.
-    ///
-    /// `applied`: the level of `cc` in force.
-    pub fn start(&mut self, session: u64, slot: Slot, applied: Level, now: u64) -> Vec<Wrong> {
+    pub fn start(&mut self, session: u64, slot: Slot, now: u64) -> Vec<Wrong> {
         self.now(now);
         let mut wrong = Vec::new();
         let foreground = slot.class == SessionClass::Foreground;
@@ -180,8 +178,8 @@ impl Sessions {
             } else if let Some((other, _)) = self.trial() {
                 wrong.push(format!("session {session} is tried while the trial {other} is not answered"));
             }
-            let unavailable = applied == Level::Unavailable || self.is_failing();
-            if let Some(last) = self.last_trial.filter(|last| unavailable && now < last + self.rules.trial_every.ms()) {
+            let paced = self.last_trial.filter(|_| self.is_failing());
+            if let Some(last) = paced.filter(|last| now < last + self.rules.trial_every.ms()) {
                 wrong
                     .push(format!("session {session} is tried {} ms after the last one while UNAVAILABLE", now - last));
             }
@@ -306,7 +304,7 @@ impl Sessions {
         if (self.is_unproven() || (patient && self.after_limit.is_some())) && self.trial().is_some() {
             return None;
         }
-        if self.is_unproven() {
+        if self.is_failing() {
             at = at.max(self.last_trial.map_or(0, |last| last + self.rules.trial_every.ms()));
         }
         if patient && self.after_limit.is_some() {
@@ -344,14 +342,14 @@ mod tests {
     }
 
     fn start(sessions: &mut Sessions, session: u64, class: SessionClass, now: u64) -> Vec<Wrong> {
-        sessions.start(session, slot(class, now, false), Level::Normal, now)
+        sessions.start(session, slot(class, now, false), now)
     }
 
     #[test]
     fn the_hour_is_throttled_at_16_spent_at_20_and_forgets_exactly_after_an_hour() {
         let mut of = sessions();
         for i in 0..20 {
-            of.start(i, slot(Foreground, i, false), Level::Normal, i);
+            of.start(i, slot(Foreground, i, false), i);
             of.end(i, SessionOutcome::Done, i);
             let expected = match i + 1 {
                 ..16 => Level::Normal,
@@ -382,7 +380,7 @@ mod tests {
         of.end(2, SessionOutcome::Done, 999);
         for i in 3..6 {
             assert_eq!(of.level(1_000), Level::RateLimited);
-            assert_eq!(of.start(i, slot(Background, 1_000, true), Level::RateLimited, 1_000), Vec::<Wrong>::new());
+            assert_eq!(of.start(i, slot(Background, 1_000, true), 1_000), Vec::<Wrong>::new());
             assert_eq!(of.opens_at(Background, false, 1_000), None, "one at a time");
             of.answer(i);
         }
@@ -400,8 +398,7 @@ mod tests {
             of.answer(9); // It began before: nothing new about starting.
         }
         assert_eq!((of.level(3), of.opens_at(Foreground, false, 3)), (Level::Unavailable, Some(3)));
-        let trial =
-            |of: &mut Sessions, session, now| of.start(session, slot(Foreground, now, true), Level::Unavailable, now);
+        let trial = |of: &mut Sessions, session, now| of.start(session, slot(Foreground, now, true), now);
         assert!(trial(&mut of, 3, 3).is_empty());
         assert_eq!(of.opens_at(Foreground, false, 3), None);
         of.end(3, SessionOutcome::NotStarted, 4);

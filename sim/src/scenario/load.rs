@@ -120,6 +120,13 @@ pub const LOAD_KEYS: Keys = &[
             .only(&["session"]),
         Key::optional("dies_after", DIST, "", "Wrapper and session die without a word, so long after its start.")
             .only(&["session"]),
+        Key::optional(
+            "leaves_after",
+            DIST,
+            "",
+            "It waits no longer than this, and says nothing; its work stays queued.",
+        )
+        .only(&["session"]),
     ],
 ];
 
@@ -305,6 +312,7 @@ fn read_kind(table: &Table, content: Content, rules: &Rules, problems: &mut Prob
                 wait: table.flag("wait").unwrap_or(true),
                 retry: table.flag("retry").unwrap_or(false),
                 dies_after: dist("dies_after"),
+                leaves_after: dist("leaves_after"),
             }))
         }
         "status" => Some(LoadKind::Status),

@@ -172,6 +172,8 @@ pub struct SessionLoad {
     pub retry: bool,
     /// Wrapper and session die without a word, so long after the session's start.
     pub dies_after: Option<Dist>,
+    /// The wrapper is gone without a word, so long after it asked, if it still waits then.
+    pub leaves_after: Option<Dist>,
 }
 
 #[derive(Clone, Debug)]

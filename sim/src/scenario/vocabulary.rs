@@ -223,7 +223,9 @@ pub fn has_refusal(api: ServerApi, refusal: &str) -> bool {
     match api {
         ServerApi::Ollama => !["slow_down", "spend_limit", "billing", "too_large"].contains(&refusal),
         ServerApi::Openai | ServerApi::Anthropic | ServerApi::Mistral => refusal != "runner_dead",
-        ServerApi::Qdrant | ServerApi::Webhook | ServerApi::ClaudeCode => false,
+        // Its refusals are statuses, the ones that OpenAI gives them.
+        ServerApi::ClaudeCode => refusal != "runner_dead",
+        ServerApi::Qdrant | ServerApi::Webhook => false,
     }
 }
 

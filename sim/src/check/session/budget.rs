@@ -105,7 +105,7 @@ impl Budget {
             let slot = Slot::new(*class, *trial, now, n);
             let unproven = sessions.is_unproven();
             let level = self.applied.unwrap_or(Level::Normal);
-            let mut wrong = sessions.start(*session, slot, level, now);
+            let mut wrong = sessions.start(*session, slot, now);
             if !*trial && !unproven && !admits(level, *class) {
                 wrong.push(format!("{} session {session} is started while cc is {level}", class.name()));
             }

@@ -8,14 +8,13 @@ pub use budget::Budget;
 
 use crate::history::Entry;
 use crate::model::session::{Sessions, Slot};
-use squall::base::Level;
 use squall::event::Event;
 
 /// Tells the model what an event says about sessions, whether right or wrong; `true` if it says anything.
 pub fn follow(sessions: &mut Sessions, entry: &Entry, event: &Event) -> bool {
     let (now, n) = (entry.t_ms, entry.n);
     if let Event::SessionStarted { session, class, trial, .. } = event {
-        sessions.start(*session, Slot::new(*class, *trial, now, n), Level::Normal, now);
+        sessions.start(*session, Slot::new(*class, *trial, now, n), now);
     } else if let Event::SessionAnswered { session } = event {
         sessions.answer(*session);
     } else if let Event::SessionEnded { session, outcome } = event {

@@ -15,7 +15,7 @@ use bytes::Bytes;
 use squall::base::Span;
 use squall::port::LocalFuture;
 use squall::wrapper::{Launch, Output, Place, Running};
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, RefCell, RefMut};
 use std::collections::VecDeque;
 use std::io;
 use std::rc::Rc;
@@ -56,6 +56,11 @@ impl Scripted {
             dies_at: Cell::new(None),
             born: Notify::new(),
         }
+    }
+
+    /// What is drawn for this arrival.
+    pub fn stream(&self) -> RefMut<'_, Stream> {
+        self.stream.borrow_mut()
     }
 
     /// Resolves when wrapper and command die, if they do.

@@ -78,6 +78,7 @@ fn session() -> SessionLoad {
         wait: true,
         retry: false,
         dies_after: None,
+        leaves_after: None,
     }
 }
 
@@ -161,9 +162,9 @@ fn play(play: Play) -> Seen {
         world.sleep_until_ms(1_800_000).await;
     });
     let events = events.take().0;
-    let processes = events.iter().filter_map(|(at, event)| match event {
-        Outside::SessionProcess { running, limit, .. } => Some((*at, *running, limit.clone())),
-        _ => None,
+    let processes = events.iter().filter_map(|(at, event)| {
+        let Outside::SessionProcess { running, limit, .. } = event else { return None };
+        Some((*at, *running, limit.clone()))
     });
     Seen {
         heard: heard.take(),
@@ -342,6 +343,18 @@ fn a_session_that_dies_says_nothing() {
     assert!(seen.answers.is_empty());
     let (from, to) = (seen.processes[0].0, seen.processes[1].0);
     assert_eq!((seen.processes.len(), to - from), (2, 30_000));
+}
+
+#[test]
+fn a_waiter_that_leaves_says_nothing_and_one_that_runs_stays() {
+    fn full(path: &str, before: usize, now: u64) -> (u16, Value) {
+        if path == "/v1/session/alive" { granting(path, before, now) } else { (202, waiting("no slot is free")) }
+    }
+    let leaves = || SessionLoad { leaves_after: Some(Dist::Fixed(Span::from_secs(30))), ..session() };
+    let seen = play(Play { desk: full, ..granted(leaves()) });
+    assert!(seen.answers.is_empty() && seen.processes.is_empty());
+    assert!(seen.heard.iter().all(|(at, path, _)| *at <= 30_000 && !path.ends_with("cancel")), "{:?}", seen.paths());
+    assert_eq!(play(granted(leaves())).outcome(), ("done", 0));
 }
 
 #[test]

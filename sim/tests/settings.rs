@@ -119,6 +119,11 @@ const RECALL: &str = "
 [[fault]]\nkind = \"errors\"\ntarget = \"e\"\nat = \"9m\"\nlasts = \"2m\"\nstatus = 503
 ";
 
+const HOOK: &str = "
+[[provider]]\nname = \"hook\"\napi = \"webhook\"\nlatency = \"50ms\"
+[[fault]]\nkind = \"errors\"\ntarget = \"webhook\"\nat = \"1m\"\nlasts = \"5m\"\nstatus = 503
+";
+
 /// Setting, another value, and the parts of the drill in which it shows.
 const SHOWS: &[(&str, &str, &[&str])] = &[
     ("flap.window", "3m", &[CALLS, STAGGERED]),
@@ -165,6 +170,10 @@ const SHOWS: &[(&str, &str, &[&str])] = &[
     ("queue.sweep_every", "3m", &[CALLS, ALL_DOWN, WORK]),
     ("queue.attempts_max", "2", &[CALLS, POISON]),
     ("status.every", "2m", &[CALLS]),
+    ("notify.webhook_url", "http://elsewhere/", &[CALLS, HOOK, ALL_DOWN]),
+    ("notify.tries", "2", &[CALLS, HOOK, ALL_DOWN]),
+    ("notify.backoff", "3s", &[CALLS, HOOK, ALL_DOWN]),
+    ("notify.coalesce", "20s", &[CALLS, ALL_DOWN]),
     ("recall.timeout", "2s", &[CALLS, RECALL]),
     ("advisory.enabled", "false", &[CALLS, RECALL]),
     ("advisory.failures_to_fault", "4", &[CALLS, RECALL]),
@@ -190,10 +199,6 @@ const NOT_YET: &[(&str, &str)] = &[
     ("recovery.ramp_step", "recovery runs"),
     ("recovery.write_probe_every", "the full disk"),
     ("tick.every", "the awareness tick"),
-    ("notify.webhook_url", "the webhook"),
-    ("notify.tries", "the webhook"),
-    ("notify.backoff", "the webhook"),
-    ("notify.coalesce", "notices"),
     ("disk.ballast", "the full disk"),
     ("disk.ahead", "the full disk"),
     ("disk.probe_every", "the full disk"),

@@ -172,7 +172,7 @@ fn targets() {
     fine(&format!("{hook}{}", at("[\"webhook\", \"a\"]")));
     fine(&format!("{hook}{}", at("\"hook\"")));
     says(
-        &format!("{hook}{}", fault("limit", "concurrent = 1").replace("\"a\"", "\"hook\"")),
+        &format!("{hook}{}", fault("limit", "limit = { concurrent = 1 }").replace("\"a\"", "\"hook\"")),
         6,
         "a webhook can't have",
     );

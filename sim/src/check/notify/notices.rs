@@ -107,7 +107,7 @@ impl Notices {
         let Some(first) = model.first() else { return };
         let by_ms = (first.at_ms + rules.notify.coalesce.ms()).max(self.free_ms) + telling_max_ms(rules);
         if self.now > by_ms {
-            let what = format!("nobody was told {}", words(&[first.part.clone()]));
+            let what = format!("nobody was told {}", words(std::slice::from_ref(&first.part)));
             out.push(Violation::new(self.now, [first.n], what));
         }
     }

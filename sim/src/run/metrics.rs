@@ -605,7 +605,7 @@ mod tests {
             events.into_iter().map(|(t_ms, event)| Entry { n: 0, t_ms, what: What::Engine(event) }).collect();
         let counts = |window| {
             let values = run(window, &entries);
-            ["asked", "started", "deferred", "active_max"].map(|what| values[&format!("sessions.{what}")].clone())
+            ["asked", "started", "deferred", "active_max"].map(|what| values[&format!("sessions.{what}")])
         };
         assert_eq!(counts(None), [3, 3, 1, 2].map(Value::Count));
         assert_eq!(counts(Some((10, 30))), [0, 1, 0, 1].map(Value::Count));

@@ -225,9 +225,11 @@ pub const REFUSALS: &[&str] = &[
 pub fn has_refusal(api: ServerApi, refusal: &str) -> bool {
     match api {
         ServerApi::Ollama => !["slow_down", "spend_limit", "billing", "too_large"].contains(&refusal),
-        // A receiver has no dialect of its own: a refusal has the status that OpenAI gives it.
-        ServerApi::Openai | ServerApi::Anthropic | ServerApi::Mistral | ServerApi::Webhook => refusal != "runner_dead",
-        ServerApi::Qdrant | ServerApi::ClaudeCode => false,
+        // Receivers and servers of sessions have no dialect: a refusal has the status that OpenAI gives it.
+        ServerApi::Openai | ServerApi::Anthropic | ServerApi::Mistral | ServerApi::Webhook | ServerApi::ClaudeCode => {
+            refusal != "runner_dead"
+        }
+        ServerApi::Qdrant => false,
     }
 }
 

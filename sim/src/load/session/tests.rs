@@ -161,9 +161,9 @@ fn play(play: Play) -> Seen {
         world.sleep_until_ms(1_800_000).await;
     });
     let events = events.take().0;
-    let processes = events.iter().filter_map(|(at, event)| match event {
-        Outside::SessionProcess { running, limit, .. } => Some((*at, *running, limit.clone())),
-        _ => None,
+    let processes = events.iter().filter_map(|(at, event)| {
+        let Outside::SessionProcess { running, limit, .. } = event else { return None };
+        Some((*at, *running, limit.clone()))
     });
     Seen {
         heard: heard.take(),

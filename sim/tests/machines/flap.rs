@@ -117,7 +117,7 @@ impl Subject for Watched {
     }
 
     fn fingerprint(&self) -> u64 {
-        let mut print = Fingerprint::new(self.now, None, &["since", "suppressed"]);
+        let mut print = Fingerprint::new(self.now, None, &["since"]);
         print.add(&self.axis);
         print.add(&self.model);
         print.done()

@@ -456,8 +456,10 @@ impl Reference {
         vec![Said::Parked { until }]
     }
 
-    /// A longer deadline always wins over a shorter one.
+    /// A longer deadline always wins over a shorter one. What is told while there is nobody else to ask keeps the end
+    /// that this gives it.
     fn wait_at_least(&mut self, new: Wait) -> u64 {
+        let new = if self.down { Wait { end: new.end_if_down, ..new } } else { new };
         let wait = match self.wait {
             None => new,
             Some(old) => Wait {

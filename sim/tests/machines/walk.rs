@@ -12,9 +12,29 @@ const ENTRIES: [&str; 4] = ["a/m", "a/n", "b", "c"];
 struct Draw {
     views: [EntryView; 4],
     outcome: Outcome,
-    hint: Option<u64>,
-    takes: u64,
+    hint: Option<Time>,
+    takes: Time,
     token: bool,
+}
+
+/// So long, or as long as the deadline is away, and so much more or less.
+#[derive(Clone, Copy, Debug)]
+enum Time {
+    Ms(u64),
+    ToDeadline(i64),
+}
+
+impl Time {
+    fn ms(self, now: u64, deadline: u64) -> u64 {
+        match self {
+            Time::Ms(ms) => ms,
+            Time::ToDeadline(more) => deadline.saturating_add_signed(more).saturating_sub(now),
+        }
+    }
+}
+
+fn any_time(usual: std::ops::Range<u64>) -> impl Strategy<Value = Time> {
+    prop_oneof![20 => usual.prop_map(Time::Ms), 1 => (-1..=1_i64).prop_map(Time::ToDeadline)]
 }
 
 fn any_draw() -> impl Strategy<Value = Draw> {
@@ -22,7 +42,8 @@ fn any_draw() -> impl Strategy<Value = Draw> {
     let refuses = (proptest::option::of(0..500_000_u64), any::<bool>()).prop_map(|(earliest, probe_in_slot)| {
         EntryView { admits: false, earliest: earliest.map(MonoTime), probe_in_slot }
     });
-    let view = || prop_oneof![3 => Just(admits), 1 => refuses.clone()];
+    // The last entry comes and goes more often.
+    let view = |well: u32| prop_oneof![well => Just(admits), 2 => refuses.clone()];
     use Outcome::{
         BadKey, CallersFault, Cancelled, Overloaded, ProviderFault, Quota, Refused, Success, Throttled, Unfit,
     };
@@ -41,8 +62,8 @@ fn any_draw() -> impl Strategy<Value = Draw> {
         CallersFault,
         Cancelled,
     ]);
-    let hint = proptest::option::of(0..30_000_u64);
-    ([view(), view(), view(), view()], outcome, hint, 0..40_000_u64, proptest::bool::weighted(0.05))
+    let hint = proptest::option::weighted(0.2, any_time(0..30_000));
+    ([view(9), view(9), view(9), view(1)], outcome, hint, any_time(0..4_000), proptest::bool::weighted(0.03))
         .prop_map(|(views, outcome, hint, takes, token)| Draw { views, outcome, hint, takes, token })
 }
 
@@ -65,6 +86,7 @@ fn walk_by_its_laws(class: CallClass, draws: &[Draw]) -> Result<(), TestCaseErro
     let mut visits = [Visit::default(); 4];
     let (mut now, mut sent) = (0, 0_u32);
     for Draw { views, outcome, hint, takes, token } in draws {
+        let takes = takes.ms(now, deadline);
         match walk.next(MonoTime(now), views) {
             Step::Try { index, retry } => {
                 let visit = visits[index];
@@ -90,6 +112,7 @@ fn walk_by_its_laws(class: CallClass, draws: &[Draw]) -> Result<(), TestCaseErro
                     visit.sent += 1;
                 }
                 now += takes;
+                let hint = hint.map(|hint| hint.ms(now, deadline));
                 if *token {
                     walk.answer_started();
                 }

@@ -55,14 +55,7 @@ pub struct AxisState {
 
 impl AxisState {
     pub fn new(level: Level, now: MonoTime) -> AxisState {
-        AxisState {
-            level,
-            since: now,
-            measured: level,
-            counted: VecDeque::new(),
-            direction: None,
-            hold_until: None,
-        }
+        AxisState { level, since: now, measured: level, counted: VecDeque::new(), direction: None, hold_until: None }
     }
 
     /// The applied level.

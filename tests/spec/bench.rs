@@ -9,12 +9,13 @@ use squall::engine::api::{ChatCall, ChatReply, EngineError};
 use squall::event::Event;
 use squall::port::{Clock, Disk, Listener, LocalFuture, Net, Notify, Ports, Rng, Stream};
 use squall::wire::{ChatRequest, Message, Role};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::io;
 use std::rc::Rc;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+use tokio::sync::Notify as Wake;
 use tokio::task::LocalSet;
 use tokio::time::Instant;
 
@@ -25,6 +26,8 @@ pub struct Says {
     header: String,
     body: String,
     after: Span,
+    /// What it says from the next request on.
+    then: Option<Box<Says>>,
 }
 
 impl Says {
@@ -34,7 +37,7 @@ impl Says {
 
     pub fn error(status: u16, message: &str) -> Says {
         let body = format!(r#"{{"error":{{"message":"{message}","type":"t"}}}}"#);
-        Says { status, header: String::new(), body, after: Span::ZERO }
+        Says { status, header: String::new(), body, after: Span::ZERO, then: None }
     }
 
     /// A complete chat answer.
@@ -51,14 +54,22 @@ impl Says {
         Says { header: format!("{name}: {value}\r\n"), ..self }
     }
 
+    /// This once, and then something else.
+    pub fn then(self, next: Says) -> Says {
+        Says { then: Some(Box::new(next)), ..self }
+    }
+
     pub fn after_ms(self, ms: u64) -> Says {
         Says { after: Span::from_ms(ms), ..self }
     }
 }
 
-/// A paused runtime's time.
+/// A paused runtime's time, a wall clock that can be set, and a machine that can be suspended.
 struct PausedClock {
     started: Instant,
+    suspended: Rc<Cell<Span>>,
+    resumed: Rc<Wake>,
+    wall: Cell<i64>,
 }
 
 impl PausedClock {
@@ -70,14 +81,26 @@ impl PausedClock {
 
 impl Clock for PausedClock {
     fn mono(&self) -> MonoTime {
-        MonoTime(u64::try_from((PausedClock::now() - self.started).as_millis()).expect("tests are short"))
+        let elapsed = u64::try_from((PausedClock::now() - self.started).as_millis()).expect("tests are short");
+        MonoTime(elapsed) + self.suspended.get()
     }
     fn wall(&self) -> WallTime {
-        WallTime(1_700_000_000_000) + Span::from_ms(self.mono().ms())
+        WallTime(self.wall.get()) + Span::from_ms(self.mono().ms())
     }
     #[expect(clippy::disallowed_methods, reason = "this is the clock port of these tests")]
     fn sleep_until(&self, at: MonoTime) -> LocalFuture<'static, ()> {
-        Box::pin(tokio::time::sleep_until(self.started + Duration::from_millis(at.ms())))
+        let (started, suspended, resumed) = (self.started, self.suspended.clone(), self.resumed.clone());
+        Box::pin(async move {
+            loop {
+                let resumed = resumed.notified();
+                let awake_ms = at.ms().saturating_sub(suspended.get().ms());
+                tokio::select! {
+                    biased;
+                    () = tokio::time::sleep_until(started + Duration::from_millis(awake_ms)) => return,
+                    () = resumed => {} // The time left is another one now.
+                }
+            }
+        })
     }
 }
 
@@ -104,7 +127,12 @@ impl Hosts {
             };
             got.drain(..body_at);
             self.asked.borrow_mut().push((host.clone(), self.clock.mono()));
-            let Some(Says { status, header, body, after }) = self.says.borrow().get(&host).cloned() else { return };
+            let Some(Says { status, header, body, after, then }) = self.says.borrow().get(&host).cloned() else {
+                return;
+            };
+            if let Some(then) = then {
+                self.says.borrow_mut().insert(host.clone(), *then);
+            }
             self.clock.sleep_until(self.clock.mono() + after).await;
             let len = body.len();
             let answer = format!("HTTP/1.1 {status} X\r\n{header}content-length: {len}\r\n\r\n{body}");
@@ -191,7 +219,12 @@ pub fn run_on(disk: Rc<dyn Disk>, rules: Rules, test: impl AsyncFnOnce(&Bench)) 
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     let runtime = runtime.expect("a runtime");
     LocalSet::new().block_on(&runtime, async {
-        let clock = Rc::new(PausedClock { started: PausedClock::now() });
+        let clock = Rc::new(PausedClock {
+            started: PausedClock::now(),
+            suspended: Rc::default(),
+            resumed: Rc::default(),
+            wall: Cell::new(1_700_000_000_000),
+        });
         let hosts = Rc::new(Hosts { says: RefCell::default(), asked: RefCell::default(), clock: clock.clone() });
         let heard = Rc::new(Heard::default());
         let net = Rc::new(HostsNet(hosts.clone()));
@@ -231,6 +264,21 @@ impl Bench {
 
     pub async fn pass(&self, span: Span) {
         self.hosts.clock.sleep_until(self.hosts.clock.mono() + span).await;
+        // What the engine does at this very instant is done before anything else.
+        for _ in 0..8 {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// Somebody sets the wall clock.
+    pub fn step_wall(&self, ms: i64) {
+        self.hosts.clock.wall.set(self.hosts.clock.wall.get() + ms);
+    }
+
+    /// The machine sleeps for so long and wakes up.
+    pub fn suspend(&self, span: Span) {
+        self.hosts.clock.suspended.set(self.hosts.clock.suspended.get() + span);
+        self.hosts.clock.resumed.notify_waiters();
     }
 
     pub fn now(&self) -> MonoTime {
@@ -244,6 +292,11 @@ impl Bench {
 
     pub fn asked_at_ms(&self) -> Vec<u64> {
         self.hosts.asked.borrow().iter().map(|(_, at)| at.ms()).collect()
+    }
+
+    /// When a host was asked.
+    pub fn asked_ms(&self, host: &str) -> Vec<u64> {
+        self.hosts.asked.borrow().iter().filter(|(asked, _)| asked == host).map(|(_, at)| at.ms()).collect()
     }
 
     /// How often a host was asked.

@@ -1,121 +1,17 @@
 //! One entry's breaker: what opens it, for how long, what closes it, and what comes back after a restart.
 
 use crate::bench::{Bench, chat_rules, run_on};
+use crate::breaker::Breaker;
 use crate::{Row, check, row};
 use squall::adapter::DataDir;
 use squall::base::rules::{Api, ChainUse};
-use squall::base::{MonoTime, Outcome, Rules, Span, WallTime};
+use squall::base::{MonoTime, Span, WallTime};
 use squall::breaker::circuit::open_time;
-use squall::breaker::{Ask, Evidence, Gate, GateEffect, GateRules, Phase};
-use squall::store::{Store, state};
+use squall::breaker::{Ask, Gate, GateEffect, Phase};
+use squall::store::state;
 use squall::wire::{Reading, read};
 use std::path::Path;
 use std::rc::Rc;
-
-/// A breaker with its rules, asked one attempt at a time.
-struct Breaker {
-    gate: Gate,
-    rules: GateRules,
-    attempts: u64,
-}
-
-impl Breaker {
-    fn new() -> Breaker {
-        Breaker { gate: Gate::new(), rules: GateRules::new(&Rules::default(), false), attempts: 0 }
-    }
-
-    fn opens_after(failures: u32) -> Breaker {
-        let mut breaker = Breaker::new();
-        breaker.rules.breaker.failures_max = failures;
-        breaker
-    }
-
-    /// Open since 0 s for 10 s, and for that long again at its next trips' doubling.
-    fn open_for_10_s() -> Breaker {
-        let mut breaker = Breaker::new();
-        breaker.rules.open = Span::from_secs(10);
-        breaker.trip(0);
-        breaker
-    }
-
-    /// Half-open since 10 s, closing after `successes`.
-    fn half_open(successes: u32) -> Breaker {
-        let mut breaker = Breaker::open_for_10_s();
-        breaker.rules.breaker.successes_to_close = successes;
-        breaker.timer(10);
-        breaker
-    }
-
-    fn attempt(&mut self, probe: bool, seconds: u64, outcome: Outcome) -> Vec<GateEffect> {
-        let now = MonoTime(seconds * 1_000);
-        self.attempts += 1;
-        let ask = Ask { attempt: self.attempts, probe, stream: false };
-        let permit = self.gate.admit(ask, now, &self.rules).expect("the breaker admits it");
-        self.gate.settle(permit, outcome, Evidence::NONE, now, &self.rules).effects
-    }
-
-    fn fail(&mut self, seconds: u64) {
-        self.attempt(false, seconds, Outcome::ProviderFault);
-    }
-
-    fn succeed(&mut self, seconds: u64) -> Vec<GateEffect> {
-        self.attempt(false, seconds, Outcome::Success)
-    }
-
-    fn probe(&mut self, seconds: u64) -> Vec<GateEffect> {
-        self.attempt(true, seconds, Outcome::Success)
-    }
-
-    fn trip(&mut self, seconds: u64) {
-        (0..self.rules.breaker.failures_max).for_each(|_| self.fail(seconds));
-        assert!(self.is_open());
-    }
-
-    fn timer(&mut self, seconds: u64) {
-        self.gate.timer(MonoTime(seconds * 1_000), &self.rules);
-    }
-
-    /// Waits for each half-opening and fails its trial, until it has tripped `trips` times; the open times in seconds.
-    fn fail_until(&mut self, trips: u32) -> Vec<u64> {
-        let mut opened_at = 0;
-        let mut open_times = Vec::new();
-        loop {
-            let until = self.gate.due(&self.rules).expect("an open breaker has a timer").ms() / 1_000;
-            open_times.push(until - opened_at);
-            if self.gate.trips() == trips {
-                return open_times;
-            }
-            self.timer(until);
-            self.fail(until);
-            opened_at = until;
-        }
-    }
-
-    fn is_closed(&self) -> bool {
-        self.gate.phase() == Phase::Closed
-    }
-
-    fn is_open(&self) -> bool {
-        matches!(self.gate.phase(), Phase::Open { .. })
-    }
-
-    fn is_half_open(&self) -> bool {
-        matches!(self.gate.phase(), Phase::HalfOpen { .. })
-    }
-
-    fn admits(&self, seconds: u64) -> bool {
-        self.gate.admits(MonoTime(seconds * 1_000), &self.rules)
-    }
-
-    /// As the next incarnation gets it from the database, at `seconds`.
-    fn restarted(self, seconds: u64) -> Breaker {
-        let mut store = Store::new(rusqlite::Connection::open_in_memory().expect("a database")).expect("prepared");
-        store.write(|tx| state::save(tx, "gate a", &self.gate)).expect("saved");
-        let mut gate: Gate = state::load(store.reader(), "gate a").expect("read").expect("there");
-        gate.restore(MonoTime(seconds * 1_000), &self.rules);
-        Breaker { gate, ..self }
-    }
-}
 
 /// How many of the effects say that it closed.
 fn closings(effects: &[GateEffect]) -> usize {

@@ -2,15 +2,18 @@
 //!
 //! A *case* is one observed behaviour: given, when, then, under an id. Where the design wants the same, the case is a row
 //! of its area's table; where the design wants something else, it stands in `conflicts.toml` with the sentence that says
-//! so. No case is in both, none in neither: [`register`] counts them.
+//! so. No case is in both, none in neither: [`register`] counts them. [`field_reports`] are misbehaviours of other
+//! systems, each with the proof that this one behaves.
 //! **Source:** engine.md 2, 3, 6.
 
 mod backoff;
 mod bench;
+mod breaker;
 mod cc_budget;
 mod circuit_breaker;
 mod degradation;
 mod error_category;
+mod field_reports;
 mod flapping;
 mod legacy_mapping;
 mod rate_gate;

@@ -93,15 +93,12 @@ impl Vfs {
         &self.0.volume
     }
 
-    /// Opens a database, making it if need be. Whose connection it is stands in its name, for all its files.
+    /// Opens a database; a process makes it if need be. Whose connection it is stands in its name, for all its files.
     pub fn connect(&self, name: &str, user: User) -> rusqlite::Result<Connection> {
-        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
-            | OpenFlags::SQLITE_OPEN_CREATE
-            | OpenFlags::SQLITE_OPEN_URI
-            | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let uri = match user {
-            User::Process(process) => format!("file:{name}?process={process}"),
-            User::Outside => format!("file:{name}"),
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let (uri, flags) = match user {
+            User::Process(process) => (format!("file:{name}?process={process}"), flags | OpenFlags::SQLITE_OPEN_CREATE),
+            User::Outside => (format!("file:{name}"), flags),
         };
         Connection::open_with_flags_and_vfs(uri, flags, self.0.name.as_c_str())
     }

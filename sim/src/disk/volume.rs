@@ -152,7 +152,7 @@ impl Volume {
 
     /// The power is cut: as [`Volume::kill`], for every process; and what is not synced may be lost.
     pub fn lose_power(&self, stream: &mut Stream) {
-        let now = self.now_ms();
+        let now = self.trouble_ms();
         let mut state = self.0.state.borrow_mut();
         state.process += 1;
         state.blocked_ms = 0;
@@ -187,6 +187,11 @@ impl Volume {
     /// Milliseconds since the start, as the process has them that waits for this disk.
     pub fn now_ms(&self) -> u64 {
         self.0.machine.now_ms().max(self.0.state.borrow().blocked_ms)
+    }
+
+    /// The time for what is wrong with the disk. While nothing is, nobody needs it and the clock is not asked.
+    fn trouble_ms(&self) -> u64 {
+        if self.0.state.borrow().trouble.is_empty() { 0 } else { self.now_ms() }
     }
 
     /// The process waits for the disk.
@@ -279,7 +284,7 @@ impl Volume {
             || (self.name(file), at, data.len() as u64),
             || {
                 self.admit(file.user, DiskOp::Write)?;
-                let now = self.now_ms();
+                let now = self.trouble_ms();
                 let mut state = self.0.state.borrow_mut();
                 state.usable(file)?;
                 let free = state.free(now);
@@ -302,7 +307,7 @@ impl Volume {
             || (self.name(file), len, 0),
             || {
                 self.admit(file.user, DiskOp::Write)?;
-                let now = self.now_ms();
+                let now = self.trouble_ms();
                 let mut state = self.0.state.borrow_mut();
                 state.usable(file)?;
                 let free = state.free(now);
@@ -323,7 +328,7 @@ impl Volume {
             || (self.name(file), 0, 0),
             || {
                 let admitted = self.admit(file.user, DiskOp::Sync);
-                let now = self.now_ms();
+                let now = self.trouble_ms();
                 let mut state = self.0.state.borrow_mut();
                 state.usable(file)?;
                 if let Err(refusal) = admitted {
@@ -400,7 +405,7 @@ impl Volume {
             || (".".into(), 0, 0),
             || {
                 self.admit(user, DiskOp::Sync)?;
-                let now = self.now_ms();
+                let now = self.trouble_ms();
                 let mut state = self.0.state.borrow_mut();
                 if !state.trouble.sync_lies(now) {
                     state.renamed.clear();
@@ -413,7 +418,7 @@ impl Volume {
 
     /// Whether the file has this lock now.
     pub fn lock(&self, file: &Opened, level: Level) -> Result<bool, Refusal> {
-        let now = self.now_ms();
+        let now = self.trouble_ms();
         let mut state = self.0.state.borrow_mut();
         state.usable(file)?;
         if level >= Level::Reserved && file.user != User::Outside && state.trouble.lock_held(now) {
@@ -439,7 +444,7 @@ impl Volume {
     ///
     /// **Errors:** [`DiskCode::Full`] if it has to grow and there is no room: on a real disk it is a file too.
     pub fn shm(&self, file: &Opened, regions: usize, grow: bool) -> Result<Rc<RefCell<Shm>>, Refusal> {
-        let now = self.now_ms();
+        let now = self.trouble_ms();
         let mut state = self.0.state.borrow_mut();
         state.usable(file)?;
         let shm = state.node(file.node).shm.get_or_insert_default().clone();
@@ -457,7 +462,7 @@ impl Volume {
 
     /// Whether the slots of a shared memory can be locked for this file now.
     pub fn lock_shm(&self, file: &Opened, shm: &RefCell<Shm>, slots: u8, shared: bool) -> Result<bool, Refusal> {
-        let now = self.now_ms();
+        let now = self.trouble_ms();
         let state = self.0.state.borrow();
         state.usable(file)?;
         let lock = &mut shm.borrow_mut().lock;
@@ -527,7 +532,7 @@ impl Volume {
                 return Ok(());
             }
         }
-        let now = self.now_ms();
+        let now = self.trouble_ms();
         let latency = self.0.state.borrow_mut().trouble.latency_ms(op, now);
         self.block(latency);
         match self.0.state.borrow_mut().trouble.refusal(op, now + latency) {

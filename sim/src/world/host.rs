@@ -323,8 +323,9 @@ impl Turns {
                 let held = self.host.machine(|machine| std::mem::take(&mut machine.held));
                 held.into_iter().for_each(Waker::wake);
             }
+            // Most are never blocked: then the clock is not asked.
             let until = self.host.machine(|machine| machine.blocked_ms);
-            if until <= self.host.world.now_ms() {
+            if until == 0 || until <= self.host.world.now_ms() {
                 return false;
             }
             self.blocked = Some(Box::pin(self.host.world.sleep_until_ms(until)));
@@ -369,10 +370,9 @@ impl World {
     /// Whether the process whose turn it is may not send now: it is dead, or waits for its disk and is woken after.
     pub(super) fn holds_back(&self, cx: &Context<'_>) -> bool {
         let Some(index) = self.0.turn.get() else { return false };
-        let now = self.now_ms();
         let machine = &mut self.0.machines.borrow_mut()[index];
         match machine.phase {
-            Phase::Running if machine.blocked_ms <= now => false,
+            Phase::Running if machine.blocked_ms == 0 || machine.blocked_ms <= self.now_ms() => false,
             Phase::Running => {
                 machine.held.push(cx.waker().clone());
                 true

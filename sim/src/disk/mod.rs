@@ -8,6 +8,7 @@
 pub mod contents;
 mod lock;
 mod shm;
+mod state;
 mod trouble;
 mod vfs;
 pub mod volume;

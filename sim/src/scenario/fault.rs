@@ -84,6 +84,7 @@ pub fn read_fault(
             .help("give a load of kind \"chat\" `stream = true`");
         problems.add_absent(table.value_span("kind"), complaint);
     }
+    let whole = aim.whole();
     let (kind, wait) = kind?;
     let retry_after = match wait {
         Some(Wait::Drawn(dist)) => Some(dist),
@@ -93,7 +94,7 @@ pub fn read_fault(
         line,
         name: table.text("name").map(str::to_owned),
         kind_text: name.to_owned(),
-        target_text: match aim.whole() {
+        target_text: match whole {
             Some(whole) => vec![whole.to_owned()],
             None => table.strings("target"),
         },

@@ -99,9 +99,12 @@ fn hits_channels(target: &Target, around: &Surroundings) -> bool {
     match target {
         Target::Channel(_) => true,
         Target::Internet => !around.channels.is_empty(),
-        Target::Provider(_) | Target::Model { .. } | Target::Llm | Target::Embedding | Target::Webhook | Target::Engine => {
-            false
-        }
+        Target::Provider(_)
+        | Target::Model { .. }
+        | Target::Llm
+        | Target::Embedding
+        | Target::Webhook
+        | Target::Engine => false,
     }
 }
 

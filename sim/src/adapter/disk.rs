@@ -5,7 +5,7 @@
 //! leave, and what else can be wrong, is the volume's business. The harness looks at the database as another process
 //! would, past every fault. **Source:** architecture.md, "The five seams"; storage.md 0.
 
-use crate::disk::{self, Refusal, User, Vfs, Volume};
+use crate::disk::{self, DiskCode, Refusal, User, Vfs, Volume};
 use crate::history::outside::SeenStatus;
 use crate::history::{Outside, Recorder};
 use crate::world::Host;
@@ -144,7 +144,6 @@ impl Disk for SimDisk {
 
 /// As the standard library tells it, without a number that differs between systems.
 fn refused(refusal: Refusal) -> io::Error {
-    use crate::scenario::DiskCode;
     io::Error::from(match refusal {
         Refusal::Disk(DiskCode::Full) => io::ErrorKind::StorageFull,
         Refusal::Disk(DiskCode::Busy) => io::ErrorKind::ResourceBusy,
@@ -216,8 +215,8 @@ fn seen(bytes: &[u8]) -> SeenStatus {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::disk::DiskFault;
     use crate::history::{Entry, Sink, What};
-    use crate::scenario::DiskFault;
     use crate::seed::Seed;
     use crate::world::simulate;
     use squall::base::{Level, Span};

@@ -62,10 +62,6 @@ impl Contents {
         &self.bytes
     }
 
-    pub fn len(&self) -> usize {
-        self.bytes.len()
-    }
-
     pub fn write(&mut self, at: usize, data: &[u8]) {
         let end = at + data.len();
         if at > self.bytes.len() {

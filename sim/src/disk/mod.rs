@@ -13,6 +13,7 @@ mod trouble;
 mod vfs;
 pub mod volume;
 
+pub use crate::scenario::{DiskCode, DiskFault};
 pub use vfs::Vfs;
 pub use volume::{Edge, Machine, Refusal, User, Volume};
 

@@ -95,7 +95,7 @@ impl State {
     pub fn free(&self, now: u64) -> u64 {
         let there = self.nodes.values().filter(|node| node.named || node.open > 0);
         let shm = |node: &Node| node.shm.as_ref().map_or(0, |shm| shm.borrow().bytes());
-        let used: u64 = there.map(|node| node.contents.len() as u64 + shm(node)).sum();
+        let used: u64 = there.map(|node| node.contents.bytes().len() as u64 + shm(node)).sum();
         CAPACITY.saturating_sub(used).saturating_sub(self.trouble.taken(now))
     }
 

@@ -5,7 +5,8 @@
 //! I/O error, and the simulation's panic watch fails the run. A connection that is used from another thread than the
 //! one that made the VFS gets errors and touches nothing. SQLite's clock is the volume's and its sleep blocks the
 //! process; its own random numbers (they salt the log) are the one thing that two simulations share, so bytes of a
-//! log are never compared. **Source:** storage.md A, B.2; SQLite's "sqlite3_vfs" and "sqlite3_io_methods".
+//! log are never compared. Over 400 lines because SQLite asks for so many functions, and unsafe code stays in one place.
+//! **Source:** storage.md A, B.2; SQLite's "sqlite3_vfs" and "sqlite3_io_methods".
 
 use super::lock::{Level, SLOTS};
 use super::shm::{REGION, Shm};

@@ -8,6 +8,8 @@
 //! **Time:** an operation of a slow disk, and SQLite's wait for a lock, block the whole process, as they block a
 //! single-threaded engine's. Nothing sleeps in here: the cost is handed to the machine, whose process gets no turn
 //! and sends nothing until it is paid, and for this disk it is that much later at once.
+//!
+//! Over 400 lines, for everything that can be asked of a disk is one list; [`super::state`] is what it is asked of.
 //! **Source:** storage.md B.1; scenario.md, "disk".
 
 use super::contents::Loss;
@@ -251,7 +253,7 @@ impl Volume {
                 let free = state.free(now);
                 let contents = &mut state.node(file.node).contents;
                 let at = usize::try_from(at).expect("simulated files are short");
-                let fits = usize::try_from(free).unwrap_or(usize::MAX).saturating_add(contents.len());
+                let fits = usize::try_from(free).unwrap_or(usize::MAX).saturating_add(contents.bytes().len());
                 let len = data.len().min(fits.saturating_sub(at));
                 if len > 0 {
                     contents.write(at, &data[..len]);
@@ -273,7 +275,7 @@ impl Volume {
                 state.usable(file)?;
                 let free = state.free(now);
                 let contents = &mut state.node(file.node).contents;
-                if len > contents.len() as u64 + free {
+                if len > contents.bytes().len() as u64 + free {
                     return Err(Refusal::Disk(DiskCode::Full));
                 }
                 contents.truncate(usize::try_from(len).expect("simulated files are short"));
@@ -314,13 +316,13 @@ impl Volume {
     pub fn len(&self, file: &Opened) -> Result<u64, Refusal> {
         let mut state = self.0.state.borrow_mut();
         state.usable(file)?;
-        Ok(state.node(file.node).contents.len() as u64)
+        Ok(state.node(file.node).contents.bytes().len() as u64)
     }
 
     /// Whether there is a file of this name that is not empty, as SQLite asks.
     pub fn holds(&self, name: &str) -> bool {
         let state = self.0.state.borrow();
-        state.names.get(name).is_some_and(|node| state.nodes[node].contents.len() > 0)
+        state.names.get(name).is_some_and(|node| state.nodes[node].contents.bytes().len() > 0)
     }
 
     pub fn rename(&self, from: &str, to: &str, user: User) -> Result<(), Refusal> {

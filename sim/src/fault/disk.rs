@@ -85,10 +85,8 @@ impl DiskFaults {
     pub fn damage_rows(&self) -> Result<(), DamageError> {
         for Damage { line, table, field, value } in self.damages.take() {
             self.disk.damage(&table, &field, &value).map_err(|error| {
-                let why = match error {
-                    rusqlite::Error::QueryReturnedNoRows => "the table is empty".to_owned(),
-                    other => other.to_string(),
-                };
+                let empty = error == rusqlite::Error::QueryReturnedNoRows;
+                let why = if empty { "the table is empty".to_owned() } else { error.to_string() };
                 DamageError { line, table, field, why }
             })?;
         }

@@ -142,11 +142,10 @@ fn draw(
     fault.lasts = draft.lasts.map_or(own, |lasts| lasts.sample(&mut stream("lasts"))).min(rest);
     if let Some(dist) = draft.restart_after {
         let after = dist.sample(&mut stream("restart_after"));
-        match &mut fault.kind {
-            FaultKind::Process(ProcessFault::Stop { point: Some(_), restart_after, .. }) => {
-                *restart_after = Some(after)
-            }
-            _ => fault.lasts = after.min(rest),
+        if let FaultKind::Process(ProcessFault::Stop { point: Some(_), restart_after, .. }) = &mut fault.kind {
+            *restart_after = Some(after);
+        } else {
+            fault.lasts = after.min(rest);
         }
     }
     if let Some(dist) = draft.retry_after {

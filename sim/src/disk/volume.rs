@@ -322,7 +322,7 @@ impl Volume {
     /// Whether there is a file of this name that is not empty, as SQLite asks.
     pub fn holds(&self, name: &str) -> bool {
         let state = self.0.state.borrow();
-        state.names.get(name).is_some_and(|node| state.nodes[node].contents.bytes().len() > 0)
+        state.names.get(name).is_some_and(|node| !state.nodes[node].contents.bytes().is_empty())
     }
 
     pub fn rename(&self, from: &str, to: &str, user: User) -> Result<(), Refusal> {

@@ -145,9 +145,9 @@ fn an_engine_that_is_down_until_the_fault_ends_is_up_again_then() {
 fn a_slow_disk_makes_the_engine_answer_later() {
     let slowest = |faults: &str| {
         let history = run(faults, 1);
-        let remembered = |entry: &Entry| match &entry.what {
-            What::Outside(Outside::RememberAnswered { status: 200, .. }) => Some(entry.t_ms % 13_000),
-            _ => None,
+        let remembered = |entry: &Entry| {
+            let answered = matches!(&entry.what, What::Outside(Outside::RememberAnswered { status: 200, .. }));
+            answered.then_some(entry.t_ms % 13_000)
         };
         history.iter().filter_map(remembered).max().expect("something was remembered")
     };

@@ -5,6 +5,7 @@
 pub mod adapter;
 pub mod check;
 pub mod cli;
+pub mod disk;
 pub mod fault;
 pub mod history;
 pub mod load;

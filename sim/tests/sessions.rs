@@ -50,7 +50,7 @@ fn desk(rules: &str, test: impl AsyncFnOnce(Desk)) {
         let recorder = Recorder::new(move || clock.now_ms(), vec![seen.clone()]);
         let engine = world.add_host(ENGINE, ONE_WAY);
         let person = world.add_host("person", ONE_WAY);
-        let disk = SimDisk::new(recorder.clone());
+        let disk = SimDisk::new(&engine, recorder.clone());
         let client = Client::new(&person, ENGINE, ENGINE_PORT);
         let desk = Desk { world: world.clone(), engine, disk, recorder, rules: own, client, seen };
         desk.start();
@@ -71,9 +71,9 @@ impl Desk {
         let ports = Ports {
             clock: Rc::new(SimClock::new(self.world.clone(), WallTime(1_750_000_000_000))),
             net: Rc::new(SimNet::new(self.engine.clone())),
-            disk: Rc::new(self.disk.clone()),
+            disk: Rc::new(self.disk.for_process()),
             rng: Rc::new(RefCell::new(SimRng::new(Seed::new(1).stream("engine")))),
-            notify: Rc::new(SimNotify::new(self.recorder.clone())),
+            notify: Rc::new(SimNotify::new(self.recorder.clone(), self.engine.clone(), Rc::default())),
         };
         let rules = self.rules.clone();
         self.engine.start(async move {

@@ -323,6 +323,10 @@ mod tests {
     fn memories_without_an_embedding_and_an_engine_that_is_down_are_told() {
         let waits = Event::EmbeddingQueued { memory: 1, why: "refused".into() };
         told(Story::new().at(1, waits).at(20, World::Healed), false, "1 memories still wait");
-        told(Story::new().at(20, World::Healed).at(30, World::EngineKilled { power_loss: false }), false, "is down");
+        told(
+            Story::new().at(20, World::Healed).at(30, World::EngineKilled { power_loss: false, point: None }),
+            false,
+            "is down",
+        );
     }
 }

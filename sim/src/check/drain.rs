@@ -246,7 +246,7 @@ pub mod tests {
             .at(1, queued(1, 10, CLOUD))
             .at(2, queued(2, 50, CLOUD))
             .at(3, run(1))
-            .at(4, World::EngineKilled { power_loss: true })
+            .at(4, World::EngineKilled { power_loss: true, point: None })
             .at(5, started(rules(), AxisLevels::NORMAL, true))
             .at(6, run(2))
             .rejected(check(), "runs before item 1");

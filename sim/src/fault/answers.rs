@@ -36,7 +36,9 @@ pub fn applies(kind: &FaultKind, call: &Call<'_>) -> bool {
         | FaultKind::Dns
         | FaultKind::Delay { .. }
         | FaultKind::Loss { .. }
-        | FaultKind::Flap { .. } => false,
+        | FaultKind::Flap { .. }
+        | FaultKind::Disk(_)
+        | FaultKind::Process(_) => false,
     }
 }
 
@@ -60,7 +62,9 @@ pub fn pace(kind: &FaultKind, stream: &mut Stream) -> Option<Pace> {
         | FaultKind::Dns
         | FaultKind::Delay { .. }
         | FaultKind::Loss { .. }
-        | FaultKind::Flap { .. } => None,
+        | FaultKind::Flap { .. }
+        | FaultKind::Disk(_)
+        | FaultKind::Process(_) => None,
     }
 }
 
@@ -87,7 +91,9 @@ pub fn inject(kind: &FaultKind, stream: &mut Stream) -> Option<Injected> {
         | FaultKind::Dns
         | FaultKind::Delay { .. }
         | FaultKind::Loss { .. }
-        | FaultKind::Flap { .. } => None,
+        | FaultKind::Flap { .. }
+        | FaultKind::Disk(_)
+        | FaultKind::Process(_) => None,
     }
 }
 

@@ -191,6 +191,7 @@ fn reach(drill: &Drill, targets: &[Target]) -> Vec<(String, Option<String>)> {
                 reach.extend(channels().map(|name| (name, None)));
             }
             Target::Webhook => reach.extend(webhook().map(|name| (name, None))),
+            Target::Engine => {} // The machine's own: no request meets it.
         }
     }
     reach.into_iter().collect()

@@ -1,7 +1,8 @@
 //! Servers and faults together, over the simulated network, as a client sees them.
 
 use super::board::tests::{drill, errors, fault};
-use super::{Board, start};
+use super::{Board, Engine, start};
+use crate::adapter::SimDisk;
 use crate::history::{Entry, Outside, Recorder, Sink, What, World as WorldEvent};
 use crate::provider;
 use crate::scenario::{Allowance, Dist, Drill, Errors, Fault, FaultKind, Pick, RetryAfter, ServerApi, Slow, Target};
@@ -42,6 +43,13 @@ impl Bench {
     }
 }
 
+/// A machine for an engine, without one.
+fn nobody(world: &World, recorder: &Recorder) -> Engine {
+    let host = world.add_host("engine", Span::ZERO);
+    let disk = SimDisk::new(&host, recorder.clone());
+    Engine::new(&host, &disk, recorder, &Seed::new(1), Rc::default(), || {})
+}
+
 /// Runs `test` as a client of the provider "openai" in the drill's world; the history it made.
 fn run(drill: &Drill, test: impl AsyncFnOnce(Bench)) -> Vec<(Entry, String)> {
     let lines = Rc::new(RefCell::new(Lines::default()));
@@ -57,7 +65,7 @@ fn run(drill: &Drill, test: impl AsyncFnOnce(Bench)) -> Vec<(Entry, String)> {
         let host = world.add_host("tester", Span::from_ms(1));
         let board = Board::new(drill, &seed).expect("all faults can be injected");
         provider::start(&world, drill, &seed, &board.judge(), &recorder).expect("all servers are simulated");
-        start(&world, &board, drill.duration, &recorder);
+        start(&world, &board, &nobody(&world, &recorder), drill.duration, &recorder);
         let client = Client::new(&host, "openai", 80).with_limit(Span::from_mins(20));
         test(Bench { world: world.clone(), client }).await;
     });

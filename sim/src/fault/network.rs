@@ -26,7 +26,9 @@ pub fn is_network(kind: &FaultKind) -> bool {
         | FaultKind::Storm { .. }
         | FaultKind::Limit(_)
         | FaultKind::SessionLimit(_)
-        | FaultKind::Flap { .. } => false,
+        | FaultKind::Flap { .. }
+        | FaultKind::Disk(_)
+        | FaultKind::Process(_) => false,
     }
 }
 
@@ -53,7 +55,9 @@ pub fn combine<'a>(active: impl Iterator<Item = &'a FaultKind>) -> LinkRule {
             | FaultKind::Storm { .. }
             | FaultKind::Limit(_)
             | FaultKind::SessionLimit(_)
-            | FaultKind::Flap { .. } => {}
+            | FaultKind::Flap { .. }
+            | FaultKind::Disk(_)
+            | FaultKind::Process(_) => {}
         }
     }
     rule

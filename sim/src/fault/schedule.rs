@@ -4,8 +4,10 @@
 //! happened when [`start`] returns. Each down phase of a flap is a start and an end of the flap.
 
 use super::board::Board;
+use super::process::Engine;
 use super::shape;
 use crate::history::{Recorder, World as WorldEvent};
+use crate::scenario::FaultKind;
 use crate::world::World;
 use squall::base::Span;
 
@@ -17,6 +19,8 @@ pub struct Switch {
     pub on: bool,
     /// Of the fault, in file order.
     pub index: usize,
+    /// Of what is switched on: when it will be switched off.
+    pub until_ms: u64,
 }
 
 /// Everything that will be switched before `duration_ms`, when what is still on goes off.
@@ -25,8 +29,8 @@ pub fn timeline(board: &Board, duration_ms: u64) -> Vec<Switch> {
     for index in 0..board.len() {
         let phases = board.with(index, |armed| shape::phases(&armed.fault, duration_ms, &mut armed.stream));
         for (from, to) in phases {
-            switches.push(Switch { at_ms: from, on: true, index });
-            switches.push(Switch { at_ms: to, on: false, index });
+            switches.push(Switch { at_ms: from, on: true, index, until_ms: to });
+            switches.push(Switch { at_ms: to, on: false, index, until_ms: to });
         }
     }
     switches.sort();
@@ -34,10 +38,11 @@ pub fn timeline(board: &Board, duration_ms: u64) -> Vec<Switch> {
 }
 
 /// Starts the faults of the board; `duration` is the drill's. To be called at time 0, after the servers' start and
-/// after the history's first line.
-pub fn start(world: &World, board: &Board, duration: Span, recorder: &Recorder) {
+/// after the history's first line, before the engine's.
+pub fn start(world: &World, board: &Board, engine: &Engine, duration: Span, recorder: &Recorder) {
     let switches = timeline(board, duration.ms());
-    let schedule = Schedule { world: world.clone(), board: board.clone(), recorder: recorder.clone() };
+    let (board, engine, recorder) = (board.clone(), engine.clone(), recorder.clone());
+    let schedule = Schedule { world: world.clone(), board, engine, recorder };
     let (at_once, later): (Vec<Switch>, Vec<Switch>) =
         switches.into_iter().partition(|switch| switch.at_ms <= world.now_ms());
     for switch in at_once {
@@ -56,6 +61,7 @@ pub fn start(world: &World, board: &Board, duration: Span, recorder: &Recorder) 
 struct Schedule {
     world: World,
     board: Board,
+    engine: Engine,
     recorder: Recorder,
 }
 
@@ -67,11 +73,32 @@ impl Schedule {
         let (line, kind, target) = self.board.with(switch.index, |armed| {
             (armed.fault.line, armed.fault.kind_text.clone(), armed.fault.target_text.clone())
         });
+        if !switch.on {
+            self.switch_machine(switch);
+        }
         self.recorder.world(if switch.on {
             WorldEvent::FaultStarted { line, kind, target }
         } else {
             WorldEvent::FaultEnded { line, kind, target }
         });
+        // What happens to the engine comes after the word on why.
+        if switch.on {
+            self.switch_machine(switch);
+        }
+    }
+
+    /// A fault of the engine's machine begins or ends.
+    fn switch_machine(&self, switch: Switch) {
+        let (line, acts, stream) =
+            self.board.with(switch.index, |armed| (armed.fault.line, armed.acts.clone(), armed.stream.clone()));
+        let disk = self.engine.disk_faults();
+        match (&acts, switch.on) {
+            (FaultKind::Disk(fault), true) => disk.begin(line, fault, switch.until_ms, stream),
+            (FaultKind::Disk(fault), false) => disk.end(line, fault),
+            (FaultKind::Process(fault), true) => self.engine.begin(line, fault),
+            (FaultKind::Process(fault), false) => self.engine.end(line, fault),
+            _ => {}
+        }
     }
 }
 
@@ -79,7 +106,7 @@ impl Schedule {
 mod tests {
     use super::super::board::tests::{drill, fault};
     use super::*;
-    use crate::scenario::{Dist, Fault, FaultKind, Pick, Target};
+    use crate::scenario::{Dist, Fault, Pick, Target};
     use crate::seed::Seed;
 
     fn times(faults: Vec<Fault>, duration_s: u64) -> Vec<(u64, bool, usize)> {

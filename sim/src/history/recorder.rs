@@ -43,6 +43,11 @@ impl Recorder {
         self.push(What::Engine(event.clone()), Some(json));
     }
 
+    /// From now on this sink sees every event too.
+    pub fn also(&self, sink: Rc<RefCell<dyn Sink>>) {
+        self.0.borrow_mut().sinks.push(sink);
+    }
+
     /// The run is over: nothing that comes later is written.
     pub fn close(&self) {
         self.0.borrow_mut().closed = true;

@@ -16,8 +16,13 @@ pub enum World {
     /// Every fault is over, load goes on: convergence is judged from here.
     #[serde(rename = "healed")]
     Healed,
+    /// `point`: the event that it was killed at, if it was not a time.
     #[serde(rename = "engine.killed")]
-    EngineKilled { power_loss: bool },
+    EngineKilled {
+        power_loss: bool,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        point: Option<String>,
+    },
     #[serde(rename = "engine.restarted")]
     EngineRestarted,
     /// Last line of every history.

@@ -7,7 +7,7 @@
 
 use crate::adapter::disk::STATUS_FILE;
 use crate::adapter::{SimClock, SimDisk, SimNet, SimNotify, SimRng};
-use crate::fault::{self, Board, FaultError};
+use crate::fault::{self, Board, DamageError, Engine, FaultError};
 use crate::history::{Recorder, Sink, World as WorldEvent};
 use crate::load::{self, ENGINE, ENGINE_PORT, ONE_WAY};
 use crate::provider::{self, ProviderError};
@@ -16,9 +16,10 @@ use crate::seed::Seed;
 use crate::world::{self, Host, World};
 use squall::engine::BootError;
 use squall::port::Ports;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use tokio::sync::Notify;
 
 /// What a run says about itself beside its history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +36,8 @@ pub enum RunError {
     Provider(#[from] ProviderError),
     #[error(transparent)]
     Fault(#[from] FaultError),
+    #[error(transparent)]
+    Damage(#[from] DamageError),
     #[error("the engine ended at {at_ms} ms, which nobody asked for")]
     Ended { at_ms: u64 },
 }
@@ -62,25 +65,40 @@ async fn run(
         settle_ms: drill.settle.ms(),
     });
     let board = Board::new(drill, seed)?;
-    let engine = world.add_host(ENGINE, ONE_WAY);
+    let host = world.add_host(ENGINE, ONE_WAY);
     let exchanges = provider::start(world, drill, seed, &board.judge(), &recorder)?;
-    let disk = SimDisk::new(recorder.clone());
+    let disk = SimDisk::new(&host, recorder.clone());
     let files = disk.clone();
     let status_file = Rc::new(move || files.read(STATUS_FILE));
-    fault::start(world, &board, drill.duration, &recorder);
+    let process = Rc::new(Process {
+        host: host.clone(),
+        drill: drill.clone(),
+        seed: *seed,
+        disk: disk.clone(),
+        recorder: recorder.clone(),
+        said: Rc::default(),
+        starts: Cell::new(0),
+        ended: Rc::default(),
+    });
+    let starting = process.clone();
+    let engine = Engine::new(&host, &disk, &recorder, seed, process.said.clone(), move || starting.start());
+    engine.arm(&drill.faults);
+    fault::start(world, &board, &engine, drill.duration, &recorder);
     // Before its clients: it listens when the first of them asks.
-    let failed = start_engine(&engine, drill, seed, disk, &recorder);
+    process.start();
     let claude = drill.providers.iter().find(|provider| provider.api == ServerApi::ClaudeCode);
     let claude = claude.map(|provider| provider.name.clone());
     let progress = load::start(world, &drill.loads, seed, status_file, claude, drill.starts_at, &recorder);
 
     let end = drill.duration + drill.settle;
-    let early = world.timeout(end, engine.exited()).await;
-    if let Some(error) = failed.take() {
-        return Err(RunError::Boot(error));
-    }
-    if early.is_some() {
-        return Err(RunError::Ended { at_ms: world.now_ms() });
+    tokio::select! {
+        biased;
+        ended = process.ended() => return Err(match ended {
+            Some(error) => RunError::Boot(error),
+            None => RunError::Ended { at_ms: world.now_ms() },
+        }),
+        error = engine.failed() => return Err(RunError::Damage(error)),
+        () = world.sleep(end) => {}
     }
     recorder.world(WorldEvent::RunEnded);
     // What the teardown cancels is no part of the run.
@@ -88,37 +106,63 @@ async fn run(
     Ok(RunFacts { exchanges: exchanges.total() + progress.answered() })
 }
 
-/// Starts the engine's process; what is returned holds its error once it has ended with one.
-fn start_engine(
-    host: &Host,
-    drill: &Drill,
-    seed: &Seed,
+/// How the engine's process is started, the first time and after each stop.
+struct Process {
+    host: Host,
+    drill: Drill,
+    seed: Seed,
     disk: SimDisk,
-    recorder: &Recorder,
-) -> Rc<RefCell<Option<BootError>>> {
-    let ports = Ports {
-        clock: Rc::new(SimClock::new(host.world().clone(), drill.starts_at)),
-        net: Rc::new(SimNet::new(host.clone())),
-        disk: Rc::new(disk),
-        rng: Rc::new(RefCell::new(SimRng::new(seed.stream("engine")))),
-        notify: Rc::new(SimNotify::new(recorder.clone())),
-    };
-    let keys: BTreeMap<String, String> = drill
-        .rules
-        .providers
-        .iter()
-        .filter(|provider| !provider.key_env.is_empty())
-        .map(|provider| (provider.name.clone(), format!("key-of-{}", provider.name)))
-        .collect();
-    let rules = drill.rules.clone();
-    let failed = Rc::new(RefCell::new(None));
-    let failure = failed.clone();
-    host.start(async move {
-        let listen = format!("0.0.0.0:{ENGINE_PORT}");
-        let never = std::future::pending();
-        if let Err(error) = squall::daemon::run(ports, rules, keys, &listen, never).await {
-            *failure.borrow_mut() = Some(error);
+    recorder: Recorder,
+    /// Events that the running incarnation has said.
+    said: Rc<Cell<u64>>,
+    starts: Cell<u64>,
+    ended: Rc<Ended>,
+}
+
+/// A process ended by itself: why, if it says so.
+#[derive(Default)]
+struct Ended {
+    how: RefCell<Option<Option<BootError>>>,
+    told: Notify,
+}
+
+impl Process {
+    fn start(&self) {
+        let start = self.starts.get();
+        self.starts.set(start + 1);
+        // Each incarnation has its own, as each process of a machine has.
+        let rng = if start == 0 { "engine".to_owned() } else { format!("engine.{start}") };
+        let ports = Ports {
+            clock: Rc::new(SimClock::new(self.host.world().clone(), self.drill.starts_at)),
+            net: Rc::new(SimNet::new(self.host.clone())),
+            disk: Rc::new(self.disk.for_process()),
+            rng: Rc::new(RefCell::new(SimRng::new(self.seed.stream(&rng)))),
+            notify: Rc::new(SimNotify::new(self.recorder.clone(), self.host.clone(), self.said.clone())),
+        };
+        let providers = self.drill.rules.providers.iter();
+        let keys: BTreeMap<String, String> = providers
+            .filter(|provider| !provider.key_env.is_empty())
+            .map(|provider| (provider.name.clone(), format!("key-of-{}", provider.name)))
+            .collect();
+        let rules = self.drill.rules.clone();
+        let ended = self.ended.clone();
+        self.host.start(async move {
+            let listen = format!("0.0.0.0:{ENGINE_PORT}");
+            let never = std::future::pending();
+            let result = squall::daemon::run(ports, rules, keys, &listen, never).await;
+            *ended.how.borrow_mut() = Some(result.err());
+            ended.told.notify_one();
+        });
+    }
+
+    /// Resolves when a process has ended by itself.
+    async fn ended(&self) -> Option<BootError> {
+        loop {
+            let how = self.ended.how.take();
+            match how {
+                Some(how) => return how,
+                None => self.ended.told.notified().await,
+            }
         }
-    });
-    failed
+    }
 }

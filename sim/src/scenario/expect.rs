@@ -389,7 +389,7 @@ fn read_order(table: &Table, problems: &mut Problems) -> Option<Vec<EventFilter>
 }
 
 /// A scalar as JSON: whole numbers stay whole.
-fn json(item: &Spanned<DeValue>) -> Option<serde_json::Value> {
+pub(super) fn json(item: &Spanned<DeValue>) -> Option<serde_json::Value> {
     let value = item.get_ref();
     match value {
         DeValue::String(text) => Some(text.as_ref().into()),

@@ -4,6 +4,7 @@
 
 use super::dist::{Dist, read_dist};
 use super::fault_keys::{FAULT_KEYS, FLAPPING, Group, OF_KEYS, Wait, kind_named, read_retry_after};
+use super::machine_fault::read_machine_fault;
 use super::session_limit::{self, Reset};
 use super::surroundings::{Surroundings, read_allowance};
 use super::target::{Aim, read_targets};
@@ -27,6 +28,8 @@ pub struct DraftFault {
     pub retry_after: Option<Dist>,
     /// Of a session limit.
     pub resets: Vec<Reset>,
+    /// Of an engine that was stopped.
+    pub restart_after: Option<Dist>,
 }
 
 /// Faults begin before `duration`.
@@ -51,9 +54,17 @@ pub fn read_fault(
         problems.add(table.value_span("kind"), complaint);
         return None;
     }
-    let (kind, resets) = match name {
-        "session_limit" => session_limit::read(&table, problems).map(|(kind, resets)| ((kind, None), resets)).unzip(),
-        _ => (read_kind(&table, problems), None),
+    let (mut resets, mut restart_after) = (Vec::new(), None);
+    let kind = match group {
+        Group::Disk | Group::Process => read_machine_fault(&table, at, problems).map(|(kind, after)| {
+            restart_after = after;
+            (kind, None)
+        }),
+        Group::Limits if name == "session_limit" => session_limit::read(&table, problems).map(|(kind, drawn)| {
+            resets = drawn;
+            (kind, None)
+        }),
+        Group::Answers | Group::Limits | Group::Network | Group::Shape | Group::Clock => read_kind(&table, problems),
     };
     let aim = kind
         .as_ref()
@@ -73,6 +84,7 @@ pub fn read_fault(
             .help("give a load of kind \"chat\" `stream = true`");
         problems.add_absent(table.value_span("kind"), complaint);
     }
+    let whole = aim.whole();
     let (kind, wait) = kind?;
     let retry_after = match wait {
         Some(Wait::Drawn(dist)) => Some(dist),
@@ -82,7 +94,10 @@ pub fn read_fault(
         line,
         name: table.text("name").map(str::to_owned),
         kind_text: name.to_owned(),
-        target_text: table.strings("target"),
+        target_text: match whole {
+            Some(whole) => vec![whole.to_owned()],
+            None => table.strings("target"),
+        },
         kind,
         targets,
         at: Span::ZERO,
@@ -90,7 +105,7 @@ pub fn read_fault(
         pick,
     };
     let chance = table.number("chance").unwrap_or(1.0);
-    Some(DraftFault { fault, at: at?, lasts, chance, retry_after, resets: resets.unwrap_or_default() })
+    Some(DraftFault { fault, at: at?, lasts, chance, retry_after, resets, restart_after })
 }
 
 fn read_at(table: &Table, duration: Span, problems: &mut Problems) -> Option<Dist> {
@@ -107,8 +122,8 @@ fn read_at(table: &Table, duration: Span, problems: &mut Problems) -> Option<Dis
 }
 
 fn read_pick(table: &Table, problems: &mut Problems) -> Pick {
-    if table.kind() == Some("loss") {
-        return Pick::All;
+    if matches!(table.kind(), Some("loss" | "disk_error")) {
+        return Pick::All; // Their share is of other things than calls.
     }
     if table.has("share") && table.has("every_nth") {
         let message = "`share` and `every_nth` exclude each other";
@@ -129,6 +144,9 @@ fn aim_of<'k>(kind: &'k FaultKind, name: &'k str, group: Group) -> Aim<'k> {
     if let FaultKind::Flap { of, .. } = kind {
         let (name, group, _) = kind_named(name_of(of)).expect("a kind's name is in the list of kinds");
         return aim_of(of, name, group);
+    }
+    if let FaultKind::Disk(_) | FaultKind::Process(_) = kind {
+        return Aim { kind: name, group, body: None, refusal: None };
     }
     let body = if let FaultKind::Garbage(garbage) = kind { Some(garbage.name()) } else { None };
     let refusal = if let FaultKind::Errors(errors) = kind { errors.error.as_deref() } else { None };
@@ -154,6 +172,7 @@ fn name_of(kind: &FaultKind) -> &'static str {
         FaultKind::Delay { .. } => "delay",
         FaultKind::Loss { .. } => "loss",
         FaultKind::Flap { .. } => "flap",
+        FaultKind::Disk(_) | FaultKind::Process(_) => unreachable!("no flap is one of these"),
     }
 }
 

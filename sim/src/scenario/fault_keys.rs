@@ -39,17 +39,17 @@ pub const KINDS: [(&str, Group, bool); 31] = [
     ("delay", Group::Network, true),
     ("loss", Group::Network, true),
     ("flap", Group::Shape, true),
-    ("disk_full", Group::Disk, false),
-    ("disk_error", Group::Disk, false),
-    ("disk_slow", Group::Disk, false),
-    ("disk_lying_sync", Group::Disk, false),
-    ("disk_corrupt", Group::Disk, false),
-    ("lock_held", Group::Disk, false),
-    ("reader_held", Group::Disk, false),
-    ("corrupt_row", Group::Disk, false),
-    ("kill", Group::Process, false),
+    ("disk_full", Group::Disk, true),
+    ("disk_error", Group::Disk, true),
+    ("disk_slow", Group::Disk, true),
+    ("disk_lying_sync", Group::Disk, true),
+    ("disk_corrupt", Group::Disk, true),
+    ("lock_held", Group::Disk, true),
+    ("reader_held", Group::Disk, true),
+    ("corrupt_row", Group::Disk, true),
+    ("kill", Group::Process, true),
     ("reload", Group::Process, false),
-    ("power_loss", Group::Process, false),
+    ("power_loss", Group::Process, true),
     ("stall", Group::Process, false),
     ("clock_step", Group::Clock, false),
     ("suspend", Group::Clock, false),
@@ -159,6 +159,7 @@ pub const FAULT_KEYS: Keys = &[
         Key::required("of", Shape::Table(OF_KEYS), "The fault that comes and goes.").only(&["flap"]),
     ],
     super::session_limit::KEYS,
+    MACHINE_KEYS,
     UNSUPPORTED_KEYS,
 ];
 
@@ -187,21 +188,32 @@ const OWN_KEYS: &[Key] = &[
     Key::required("share", Shape::RATIO, "Which share of the packets is lost and sent again.").only(&["loss"]),
 ];
 
-/// Keys of kinds that the harness can't do yet.
-const UNSUPPORTED_KEYS: &[Key] = &[
-    Key::optional("free", SIZE, "0B", "What is left.").only(&["disk_full"]),
-    Key::optional("grow", SIZE, "", "Or bytes per second that something else eats.").only(&["disk_full"]),
-    Key::required("op", Shape::OneOf(&["read", "write", "sync"]), "Which operation fails.").only(&["disk_error"]),
-    Key::optional("nth", Shape::count(1), "", "The n-th one.").only(&["disk_error", "kill", "power_loss"]),
-    Key::optional("share", Shape::RATIO, "", "Or this share of them.").only(&["disk_error"]),
+/// Keys of faults of the engine's machine.
+const MACHINE_KEYS: &[Key] = &[
+    Key::optional("free", SIZE, "", "What is left when it begins; default: nothing, unless it grows.")
+        .only(&["disk_full"]),
+    Key::optional("grow", SIZE, "0B", "How much something else eats each second.").only(&["disk_full"]),
+    Key::required("op", DISK_OP, "Which operation fails.").only(&["disk_error"]),
+    Key::optional("op", DISK_OP, "sync", "Which operation is slow.").only(&["disk_slow"]),
+    Key::optional("nth", Shape::count(1), "", "Only the n-th one since it began.").only(&["disk_error"]),
+    Key::optional("nth", Shape::count(1), "1", "At the n-th such event of the run.").only(&["kill", "power_loss"]),
+    Key::optional("share", Shape::RATIO, "1", "Which share of them, drawn for each.").only(&["disk_error"]),
     Key::optional("code", Shape::OneOf(&["IOERR", "FULL", "BUSY", "READONLY"]), "IOERR", "How it fails.")
         .only(&["disk_error"]),
-    Key::optional("latency", DIST, "", "How long an operation takes.").only(&["disk_slow"]),
-    Key::required("table", Shape::Text, "Where the damaged row is.").only(&["corrupt_row"]),
+    Key::required("latency", DIST, "How long an operation takes.").only(&["disk_slow"]),
+    Key::required("table", Shape::Text, "Where the damaged row is, its newest.").only(&["corrupt_row"]),
     Key::required("field", Shape::Text, "Its field.").only(&["corrupt_row"]),
     Key::required("value", Shape::Scalar, "What stands there afterwards.").only(&["corrupt_row"]),
-    Key::optional("point", Shape::Text, "", "At this event, instead of a time.").only(&["kill", "power_loss"]),
-    Key::optional("restart_after", DIST, "", "Time until the next start.").only(&["kill", "power_loss"]),
+    Key::optional("point", Shape::Text, "", "At this event (or \"write\", of the disk), instead of a time.")
+        .only(&["kill", "power_loss"]),
+    Key::optional("restart_after", DIST, "", "Time until the next start; default: when the fault ends.")
+        .only(&["kill", "power_loss"]),
+];
+
+const DISK_OP: Shape = Shape::OneOf(&["read", "write", "sync"]);
+
+/// Keys of kinds that the harness can't do yet.
+const UNSUPPORTED_KEYS: &[Key] = &[
     Key::required("set", Shape::Table(&[]), "The settings that change.").only(&["reload"]),
     Key::required("by", STEP, "How far the wall clock jumps; may be negative.").only(&["clock_step"]),
 ];

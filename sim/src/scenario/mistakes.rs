@@ -162,8 +162,9 @@ fn targets() {
     says(&at("\"a/n\""), 3, "unknown model \"n\"");
     says(&at("[\"a\", \"c/m\"]"), 3, "unknown provider");
     says(&at("\"embedding\""), 3, "no embedding chain");
-    for target in ["disk", "engine", "clock"] {
-        says(&at(&format!("{target:?}")), 3, "not supported yet");
+    says(&at("\"clock\""), 3, "not supported yet");
+    for target in ["disk", "engine"] {
+        says(&at(&format!("{target:?}")), 3, "hits providers or channels");
     }
     says(&at("\"webhook\""), 3, "no provider of api");
     let hook = "[[provider]]\nname = \"hook\"\napi = \"webhook\"\n";
@@ -296,27 +297,54 @@ fn session_limits() {
 #[test]
 fn kinds_that_do_not_act_yet_are_read_and_refused() {
     for (kind, rest) in [
-        ("disk_full", "free = \"64KiB\""),
-        ("disk_error", "op = \"write\"\nnth = 3\ncode = \"FULL\""),
-        ("disk_slow", "latency = \"1s\""),
-        ("disk_lying_sync", ""),
-        ("disk_corrupt", ""),
-        ("lock_held", "lasts = \"1m\""),
-        ("reader_held", ""),
-        ("corrupt_row", "table = \"t\"\nfield = \"f\"\nvalue = 3"),
-        ("kill", "point = \"outreach.sent\"\nnth = 2\nrestart_after = \"5s\""),
         ("reload", "set = { flap.hold = \"5m\" }"),
-        ("power_loss", "at = \"10m\""),
         ("stall", "lasts = \"10m\""),
         ("clock_step", "by = \"-2h\""),
         ("suspend", "lasts = \"2h\"\ntarget = \"clock\""),
     ] {
         says(&format!("[[fault]]\nkind = {kind:?}\n{rest}\n"), 2, "not supported yet");
     }
-    let found = wrong("[[fault]]\nkind = \"kill\"\nstatus = 500\n");
+    let found = wrong("[[fault]]\nkind = \"stall\"\nstatus = 500\n");
     assert_eq!(found.iter().map(|(line, _)| *line).collect::<Vec<_>>(), [2, 3], "{found:?}");
     let found = wrong("[[fault]]\nkind = \"clock_step\"\n");
     assert_eq!(found.iter().map(|(line, _)| *line).collect::<Vec<_>>(), [1, 2], "{found:?}");
+}
+
+#[test]
+fn faults_of_the_engines_machine() {
+    let machine = |kind: &str, rest: &str| format!("[[fault]]\nkind = {kind:?}\n{rest}\n");
+    for (kind, rest) in [
+        ("disk_full", "free = \"64KiB\"\ngrow = \"1KiB\"\ntarget = \"disk\""),
+        ("disk_full", ""),
+        ("disk_error", "op = \"write\"\nnth = 3\ncode = \"FULL\""),
+        ("disk_error", "op = \"read\"\nshare = 0.5"),
+        ("disk_slow", "latency = \"1s\""),
+        ("disk_lying_sync", ""),
+        ("disk_corrupt", ""),
+        ("lock_held", "lasts = \"1m\""),
+        ("reader_held", "at = \"1m\""),
+        ("kill", "point = \"outreach.sent\"\nnth = 2\nrestart_after = \"5s\"\ntarget = \"engine\""),
+        ("power_loss", "at = \"10m\"\nlasts = \"1m\""),
+        ("kill", "point = \"write\""),
+    ] {
+        fine(&machine(kind, rest));
+    }
+    says(&machine("disk_full", "free = 64"), 3, "`free`");
+    says(&machine("disk_full", "target = \"a\""), 3, "hits the disk");
+    says(&machine("disk_error", ""), 1, "needs `op`");
+    says(&machine("disk_error", "op = \"sync\"\nnth = 1\nshare = 0.5"), 4, "exclude each other");
+    says(&machine("disk_error", "op = \"sync\"\nshare = 0"), 4, "never hits");
+    says(&machine("disk_error", "op = \"sync\"\ncode = \"EIO\""), 4, "for `code`");
+    says(&machine("disk_slow", ""), 1, "needs `latency`");
+    says(&machine("reader_held", ""), 2, "before the engine has made its database");
+    says(&machine("kill", ""), 2, "not up yet");
+    says(&machine("kill", "at = \"1m\"\nnth = 3"), 4, "say `point`");
+    says(&machine("kill", "at = \"1m\"\nlasts = \"1m\"\nrestart_after = \"1m\""), 5, "leave one out");
+    says(&machine("kill", "point = \"outreach.snt\""), 3, "unknown event");
+    says(&machine("kill", "at = \"1m\"\ntarget = \"disk\""), 4, "hits the engine");
+    let row = machine("corrupt_row", "table = \"t\"\nfield = \"f\"\nvalue = 3");
+    says(&row, 1, "nothing stops the engine");
+    fine(&format!("{row}{}", machine("kill", "at = \"1m\"")));
 }
 
 #[test]

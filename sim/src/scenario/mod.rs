@@ -10,6 +10,7 @@ mod expect_text;
 mod fault;
 mod fault_keys;
 mod load;
+mod machine_fault;
 mod read;
 pub mod schema;
 mod session_limit;

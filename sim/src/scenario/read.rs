@@ -10,7 +10,7 @@ use super::fault_keys::FAULT_KEYS;
 use super::load::{LOAD_KEYS, read_load};
 use super::session_limit;
 use super::surroundings::{CHANNEL_KEYS, PROVIDER_KEYS, read_surroundings};
-use super::types::{Drill, FaultKind, Load, LoadKind, RetryAfter};
+use super::types::{Drill, FaultKind, Load, LoadKind, ProcessFault, RetryAfter};
 use super::vocabulary::INVARIANTS;
 use crate::seed::Seed;
 use squall::base::{Rules, Span, WallTime};
@@ -140,6 +140,14 @@ fn draw(
     let reset = session_limit::draw(&mut fault.kind, &draft.resets, drill.starts_at, fault.at, &mut stream("resets"));
     let own = reset.map_or(rest, |reset| reset.saturating_sub(fault.at));
     fault.lasts = draft.lasts.map_or(own, |lasts| lasts.sample(&mut stream("lasts"))).min(rest);
+    if let Some(dist) = draft.restart_after {
+        let after = dist.sample(&mut stream("restart_after"));
+        if let FaultKind::Process(ProcessFault::Stop { point: Some(_), restart_after, .. }) = &mut fault.kind {
+            *restart_after = Some(after);
+        } else {
+            fault.lasts = after.min(rest);
+        }
+    }
     if let Some(dist) = draft.retry_after {
         let wait = dist.sample(&mut stream("retry_after"));
         *stated_wait(&mut fault.kind).expect("only faults that state a wait draw one") =
@@ -166,7 +174,9 @@ fn stated_wait(kind: &mut FaultKind) -> Option<&mut Option<RetryAfter>> {
         | FaultKind::Reset
         | FaultKind::Dns
         | FaultKind::Delay { .. }
-        | FaultKind::Loss { .. } => None,
+        | FaultKind::Loss { .. }
+        | FaultKind::Disk(_)
+        | FaultKind::Process(_) => None,
     }
 }
 
@@ -199,6 +209,7 @@ fn read_root(tree: &DeTable, source: &Source, problems: &mut Problems) -> Scenar
         .filter_map(|(table, span)| read_expect(table, span, end, &around, source, problems))
         .collect();
     check_fault_names(&root, problems);
+    check_damage(&root, problems);
     let starts_at = root.text("starts_at").unwrap_or(STARTS_AT);
     let drill = Drill {
         file: source.file.to_owned(),
@@ -233,6 +244,22 @@ fn check_fault_names(root: &Table, problems: &mut Problems) {
         names.push((name, value.span()));
     }
     check_unique("fault", names, problems);
+}
+
+/// A row is damaged between two incarnations, so there must be a second one.
+fn check_damage(root: &Table, problems: &mut Problems) {
+    let faults = root.tables("fault");
+    let kind = |table: &DeTable| table.get("kind").and_then(|kind| kind.get_ref().as_str().map(str::to_owned));
+    let restarts = |(table, _): &(&DeTable, _)| matches!(kind(table).as_deref(), Some("kill" | "power_loss"));
+    if faults.iter().any(restarts) {
+        return;
+    }
+    for (table, span) in faults {
+        if kind(table).as_deref() == Some("corrupt_row") {
+            let message = "a row is damaged before the engine's next start, and nothing stops the engine";
+            problems.add(span, Complaint::new(message).help("add a fault of kind \"kill\" or \"power_loss\""));
+        }
+    }
 }
 
 fn check_starts_at(text: &str) -> Result<(), Complaint> {

@@ -20,8 +20,21 @@ pub struct Aim<'k> {
     pub refusal: Option<&'k str>,
 }
 
+impl Aim<'_> {
+    /// The part of the engine's machine that a fault of this kind hits, whoever else is there.
+    pub fn whole(&self) -> Option<&'static str> {
+        match self.group {
+            Group::Disk => Some("disk"),
+            Group::Process => Some("engine"),
+            Group::Answers | Group::Limits | Group::Network | Group::Shape | Group::Clock => None,
+        }
+    }
+}
+
 /// Words that stand for parts of the world that no fault can hit yet.
-const UNSUPPORTED: [&str; 3] = ["disk", "engine", "clock"];
+const UNSUPPORTED: [&str; 1] = ["clock"];
+/// Parts of the engine's machine.
+const PARTS: [&str; 2] = ["disk", "engine"];
 
 /// Kinds of answers that a channel's server can give too.
 const CHANNEL_KINDS: [&str; 3] = ["errors", "hang", "slow"];
@@ -32,6 +45,13 @@ const SESSION_KINDS: [&str; 4] = ["session_limit", "errors", "hang", "slow"];
 const WEBHOOK_KINDS: [&str; 7] = ["errors", "hang", "slow", "cut", "garbage", "poison", "storm"];
 
 pub fn read_targets(targets: &[At<&str>], aim: &Aim, around: &Surroundings, problems: &mut Problems) -> Vec<Target> {
+    if let Some(whole) = aim.whole() {
+        for target in targets.iter().filter(|target| target.value != whole) {
+            let message = format!("a fault of kind {:?} hits the {whole}, not {:?}", aim.kind, target.value);
+            problems.add(target.span.clone(), Complaint::new(message).help("leave `target` out"));
+        }
+        return vec![Target::Engine];
+    }
     let read = |target| {
         let found = read_target(target, aim, around, problems)?;
         check_sense(target, &found, aim, around, problems);
@@ -71,7 +91,7 @@ fn is_meant(target: &Target, provider: &Provider, around: &Surroundings) -> bool
         Target::Embedding => is_in_chain(around, ChainUse::Embedding, &provider.name),
         Target::Internet => !provider.local,
         Target::Webhook => provider.api == ServerApi::Webhook,
-        Target::Channel(_) => false,
+        Target::Channel(_) | Target::Engine => false,
     }
 }
 
@@ -79,7 +99,12 @@ fn hits_channels(target: &Target, around: &Surroundings) -> bool {
     match target {
         Target::Channel(_) => true,
         Target::Internet => !around.channels.is_empty(),
-        Target::Provider(_) | Target::Model { .. } | Target::Llm | Target::Embedding | Target::Webhook => false,
+        Target::Provider(_)
+        | Target::Model { .. }
+        | Target::Llm
+        | Target::Embedding
+        | Target::Webhook
+        | Target::Engine => false,
     }
 }
 
@@ -96,6 +121,9 @@ fn read_target(target: &At<&str>, aim: &Aim, around: &Surroundings, problems: &m
             problems.add(target.span.clone(), Complaint::new(message));
         }
         return None;
+    }
+    if PARTS.contains(&text) && !around.providers.iter().any(|provider| provider.name == text) {
+        return absent(problems, format!("a fault of kind {:?} hits providers or channels, not the {text}", aim.kind));
     }
     match text {
         "llm" if !around.rules.chains.iter().any(|chain| chain.use_ == ChainUse::Chat) => {

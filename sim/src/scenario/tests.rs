@@ -172,7 +172,7 @@ target = "openai"
 factor = 2
 status = 503
 [[fault]]
-kind = "kill"
+kind = "killed"
 at = "10m"
 [[fault]]
 kind = "hang"

@@ -216,6 +216,8 @@ pub enum Target {
     Internet,
     Channel(String),
     Webhook,
+    /// The machine that the engine runs on: its disk, its process.
+    Engine,
 }
 
 /// What a fault's answer says about waiting.
@@ -268,6 +270,89 @@ pub enum FaultKind {
         jitter: f64,
         of: Box<FaultKind>,
     },
+    Disk(DiskFault),
+    Process(ProcessFault),
+}
+
+/// What is wrong with the engine's disk.
+#[derive(Clone, Debug)]
+pub enum DiskFault {
+    /// Something else fills the disk: `free` bytes are left when it begins, and `grow` bytes are eaten each second.
+    Full {
+        free: Option<u64>,
+        grow: u64,
+    },
+    Error {
+        op: DiskOp,
+        code: DiskCode,
+        pick: DiskPick,
+    },
+    /// Each of these operations takes so long, and the engine waits for it.
+    Slow {
+        op: DiskOp,
+        latency: Dist,
+    },
+    /// A sync says that it is done, and has done nothing.
+    LyingSync,
+    /// What a power loss finds unsynced may be noise afterwards.
+    Corrupt,
+    /// Another process holds the database's write lock.
+    LockHeld,
+    /// Another process reads the database in one long transaction.
+    ReaderHeld,
+    /// Before the engine's next start, a field of the newest row of a table has this value.
+    CorruptRow {
+        table: String,
+        field: String,
+        value: serde_json::Value,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DiskOp {
+    Read,
+    Write,
+    Sync,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DiskCode {
+    Ioerr,
+    Full,
+    Busy,
+    Readonly,
+}
+
+/// Which of the operations fail.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum DiskPick {
+    All,
+    /// Each with this chance.
+    Share(f64),
+    /// One: the n-th since the fault began.
+    Nth(u64),
+}
+
+/// The engine's process comes to harm.
+#[derive(Clone, Debug)]
+pub enum ProcessFault {
+    /// It is gone at once; with `power`, so is what its disk has not synced. It is started again when the fault ends,
+    /// or `restart_after` its end at a `point`.
+    Stop { power: bool, point: Option<Point>, restart_after: Option<Span> },
+}
+
+/// A moment that is named by what happens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Point {
+    /// An event of the history, or [`Point::WRITE`].
+    pub event: String,
+    /// The how-maniest of the run.
+    pub nth: u64,
+}
+
+impl Point {
+    /// A write, truncation, sync, renaming or deletion that the engine's disk was asked for.
+    pub const WRITE: &str = "write";
 }
 
 /// A subscription's usage limit, in force while the fault is active.

@@ -13,7 +13,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use tokio::sync::Notify;
 use tokio::task::{AbortHandle, LocalSet};
 
@@ -43,6 +43,10 @@ pub(super) struct Machine {
     /// for turmoil-net keeps the old one taken until the peers of a dead process have closed.
     ports: BTreeMap<u16, Port>,
     next_port: u16,
+    /// The process waits for its disk until then, and gets no turn.
+    blocked_ms: u64,
+    /// What its tasks want to send meanwhile.
+    held: Vec<Waker>,
 }
 
 #[derive(Clone, Copy)]
@@ -54,7 +58,7 @@ struct Port {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Running,
-    /// Killed by one of its own tasks: ends with this turn.
+    /// Killed: nothing of it gets out any more, and it ends with this turn.
     Doomed {
         power: bool,
     },
@@ -86,6 +90,8 @@ impl Machine {
             changed: Rc::default(),
             ports: BTreeMap::new(),
             next_port: PORT_MIN,
+            blocked_ms: 0,
+            held: Vec::new(),
         }
     }
 
@@ -126,10 +132,11 @@ impl Host {
         self.machine(|machine| {
             machine.process = Some(Process { tasks, finished, turns: None });
             machine.phase = Phase::Running;
+            machine.blocked_ms = 0;
         });
         // Whoever starts it, a process is the world's; ending it aborts its turns.
         let Some(world) = self.world.0.tasks.upgrade() else { return };
-        let turns = world.spawn_local(Turns(self.clone())).abort_handle();
+        let turns = world.spawn_local(Turns { host: self.clone(), blocked: None }).abort_handle();
         self.machine(|machine| {
             if let Some(process) = &mut machine.process {
                 process.turns = Some(turns);
@@ -148,6 +155,30 @@ impl Host {
     /// start.
     pub fn power_cut(&self) {
         self.end(true);
+    }
+
+    /// As [`Host::kill`] or, with `power`, [`Host::power_cut`], for whoever is called in the middle of something: the
+    /// process gets no other turn and nothing of it gets out, but it is not dropped before `kill` or `power_cut`.
+    pub fn doom(&self, power: bool) {
+        if power {
+            self.power(true);
+        }
+        self.machine(|machine| {
+            if machine.phase == Phase::Running {
+                machine.phase = Phase::Doomed { power };
+            }
+        });
+    }
+
+    /// The process is busy with something that lets none of its tasks run: it gets its next turn at that time, and
+    /// what it sends from now on leaves then.
+    pub fn block_until_ms(&self, at_ms: u64) {
+        self.machine(|machine| machine.blocked_ms = machine.blocked_ms.max(at_ms));
+    }
+
+    /// Whether a process is here that was not killed.
+    pub fn is_alive(&self) -> bool {
+        self.machine(|machine| machine.phase == Phase::Running)
     }
 
     pub fn is_running(&self) -> bool {
@@ -233,11 +264,10 @@ impl Host {
             self.power(true);
         }
         let process = self.machine(|machine| {
-            let process = machine.take_process();
-            if process.is_none() && machine.phase == Phase::Running {
+            if machine.phase == Phase::Running {
                 machine.phase = Phase::Doomed { power };
             }
-            process
+            machine.take_process()
         });
         if let Some(process) = process {
             self.dispose(process, Exit::Killed, power);
@@ -256,6 +286,7 @@ impl Host {
         }
         self.machine(|machine| {
             machine.phase = Phase::Ended(Some(exit));
+            machine.held.clear();
             machine.changed.notify_waiters();
         });
         self.world.0.unsent.set(true);
@@ -274,14 +305,47 @@ impl Host {
 }
 
 /// Polls a host's process.
-struct Turns(Host);
+struct Turns {
+    host: Host,
+    /// Until its disk lets it go on.
+    blocked: Option<Pin<Box<dyn Future<Output = ()>>>>,
+}
+
+impl Turns {
+    /// Whether the process has to wait for its disk.
+    fn is_blocked(&mut self, cx: &mut Context<'_>) -> bool {
+        loop {
+            if let Some(blocked) = &mut self.blocked {
+                if blocked.as_mut().poll(cx).is_pending() {
+                    return true;
+                }
+                self.blocked = None;
+                let held = self.host.machine(|machine| std::mem::take(&mut machine.held));
+                held.into_iter().for_each(Waker::wake);
+            }
+            // Most are never blocked: then the clock is not asked.
+            let until = self.host.machine(|machine| machine.blocked_ms);
+            if until == 0 || until <= self.host.world.now_ms() {
+                return false;
+            }
+            self.blocked = Some(Box::pin(self.host.world.sleep_until_ms(until)));
+        }
+    }
+}
 
 impl Future for Turns {
     type Output = ();
 
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let host = &self.0;
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        if self.host.is_alive() && self.is_blocked(cx) {
+            return Poll::Pending;
+        }
+        let host = self.host.clone();
         let Some(mut process) = host.machine(Machine::take_process) else { return Poll::Ready(()) };
+        if let Phase::Doomed { power } = host.machine(|machine| machine.phase) {
+            host.dispose(process, Exit::Killed, power);
+            return Poll::Ready(());
+        }
         let inner = &host.world.0;
         let outer = inner.turn.replace(Some(host.index));
         let all_done = Pin::new(&mut process.tasks).poll(cx).is_ready();
@@ -293,9 +357,27 @@ impl Future for Turns {
             Phase::Running | Phase::Ended(_) => {
                 host.machine(|machine| machine.process = Some(process));
                 host.world.collect();
+                // What the turn has made it wait for sets the alarm now.
+                let _ = self.is_blocked(cx);
                 return Poll::Pending;
             }
         }
         Poll::Ready(())
+    }
+}
+
+impl World {
+    /// Whether the process whose turn it is may not send now: it is dead, or waits for its disk and is woken after.
+    pub(super) fn holds_back(&self, cx: &Context<'_>) -> bool {
+        let Some(index) = self.0.turn.get() else { return false };
+        let machine = &mut self.0.machines.borrow_mut()[index];
+        match machine.phase {
+            Phase::Running if machine.blocked_ms == 0 || machine.blocked_ms <= self.now_ms() => false,
+            Phase::Running => {
+                machine.held.push(cx.waker().clone());
+                true
+            }
+            Phase::Doomed { .. } | Phase::Ended(_) => true,
+        }
     }
 }

@@ -87,6 +87,9 @@ impl TcpStream {
         // Owned, because giving up closes the half-open socket.
         let mut connecting = Owned::new(&host.world, id, Box::pin(shim::TcpStream::connect(to)));
         let stream = poll_fn(|cx| {
+            if host.world.holds_back(cx) {
+                return Poll::Pending;
+            }
             host.world.touch();
             connecting.enter_mut().as_mut().poll(cx)
         });
@@ -129,6 +132,9 @@ impl AsyncRead for TcpStream {
 
 impl AsyncWrite for TcpStream {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        if self.socket.world.holds_back(cx) {
+            return Poll::Pending;
+        }
         let written = ready!(Pin::new(self.socket.enter_mut()).poll_write(cx, buf))?;
         self.socket.world.touch();
         Poll::Ready(Ok(written))
@@ -139,6 +145,9 @@ impl AsyncWrite for TcpStream {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.socket.world.holds_back(cx) {
+            return Poll::Pending;
+        }
         let result = Pin::new(self.socket.enter_mut()).poll_shutdown(cx);
         self.socket.world.touch();
         result

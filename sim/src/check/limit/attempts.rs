@@ -267,7 +267,7 @@ mod tests {
     fn a_packet_of_an_incarnation_that_is_gone_may_still_arrive() {
         Story::new()
             .at(1, sent("alpha", 1, 1))
-            .at(2, World::EngineKilled { power_loss: false })
+            .at(2, World::EngineKilled { power_loss: false, point: None })
             .at(3, started(rules(), squall::base::AxisLevels::NORMAL, true))
             .at(4, sent("alpha", 1, 1))
             .at(5, request("alpha", Some(1)))

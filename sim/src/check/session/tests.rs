@@ -90,7 +90,7 @@ fn four_at_a_time_and_one_slot_for_foreground() {
 fn slots_outlive_the_engine() {
     let killed = (1..=3)
         .fold(Story::new(), |story, i| story.at(i, started(i, Background)))
-        .at(50, World::EngineKilled { power_loss: false })
+        .at(50, World::EngineKilled { power_loss: false, point: None })
         .at(60, crate::check::testing::started(rules(), squall::base::AxisLevels::NORMAL, true));
     killed.clone().at(70, started(4, Background)).rejected(check(), "kept for foreground");
     killed.at(70, started(4, Foreground)).accepted(check());
@@ -222,7 +222,7 @@ fn an_engine_that_was_down_may_take_a_slot_back() {
     Story::new()
         .at(0, started(1, Background))
         .at(10, process(1, true))
-        .at(20, World::EngineKilled { power_loss: false })
+        .at(20, World::EngineKilled { power_loss: false, point: None })
         .at(90_000, back)
         .at(90_001, ended(1, SessionOutcome::Lost))
         .accepted(check());

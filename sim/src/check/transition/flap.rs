@@ -359,7 +359,7 @@ mod tests {
     fn a_hold_survives_a_restart_and_ends_when_the_engine_is_back_if_its_time_passed() {
         let mut levels = AxisLevels::NORMAL;
         levels.cloud = Reduced;
-        let killed = held_by_a_worsening().at(5 * MIN, World::EngineKilled { power_loss: false });
+        let killed = held_by_a_worsening().at(5 * MIN, World::EngineKilled { power_loss: false, point: None });
         killed.clone().at(6 * MIN, started(rules(), levels, true)).at(END, released(CLOUD)).accepted(check());
         killed
             .clone()

@@ -193,7 +193,7 @@ fn a_poisoned_request_takes_its_failures_back() {
 #[test]
 fn open_breakers_come_back_open_after_a_restart() {
     let back = open()
-        .at(50_000, World::EngineKilled { power_loss: false })
+        .at(50_000, World::EngineKilled { power_loss: false, point: None })
         .at(60_000, started(rules(), squall::base::AxisLevels::NORMAL, true));
     back.clone()
         .at(60_000, opened("alpha", 1, 120_003, OpenWhy::Restored))

@@ -187,7 +187,7 @@ fn more_than_25_dead_letters_of_llm_work_are_essential() {
 #[test]
 fn what_a_kill_may_have_undone_is_believed_either_way() {
     alpha_failed()
-        .at(1_050, crate::history::World::EngineKilled { power_loss: false })
+        .at(1_050, crate::history::World::EngineKilled { power_loss: false, point: None })
         .at(2_000, started(rules(), AxisLevels::NORMAL, true))
         .at(3_000, over(2, 1))
         .accepted(check());

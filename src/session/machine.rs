@@ -9,6 +9,9 @@ use crate::base::{MonoTime, SessionClass, SessionOutcome, Span};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+/// A timer that comes later than this was not late by itself.
+const LATE: Span = Span::from_secs(5);
+
 /// What somebody asked for; it stays the same through all runs of a session but for `progress`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ask {
@@ -241,9 +244,13 @@ impl Sessions {
         leases.chain(answers).chain(others.into_iter().flatten()).min()
     }
 
-    /// Does what is due. A lease that ends at the moment at which its session would be answered ended first.
+    /// Does what is due. A lease that ends at the moment at which its session would be answered ended first. When it comes
+    /// late the machine slept or could not store anything: leases start afresh, for nobody could be heard meanwhile.
     pub fn timer(&mut self, now: MonoTime, rules: &SessionRules) -> Vec<Happened> {
         let mut happened = Vec::new();
+        if self.due(rules).is_some_and(|due| now - due > LATE) {
+            self.unheard(now, rules);
+        }
         let over = |(session, active): (&u64, &Active)| (now >= active.lease_until).then_some(*session);
         let lost: Vec<u64> = self.active.iter().filter_map(over).collect();
         for session in lost {
@@ -304,16 +311,22 @@ impl Sessions {
         self.limits_seen
     }
 
-    /// After a restart: stored deadlines later than now + their maximum are clamped. Leases start afresh, for nobody could
-    /// say a word while the engine was away: a slot is rather kept too long than given twice.
+    /// Nobody could say a word for a while: a slot is rather kept too long than given twice.
+    fn unheard(&mut self, now: MonoTime, rules: &SessionRules) {
+        for active in self.active.values_mut() {
+            active.lease_until = now + rules.lease;
+        }
+    }
+
+    /// After a restart: stored deadlines later than now + their maximum are clamped. Leases start afresh.
     pub fn restore(&mut self, now: MonoTime, rules: &SessionRules) {
         self.hour.restore(now, rules);
         self.limits.restore(now, rules);
         self.proof.restore(now, rules);
         for active in self.active.values_mut() {
             active.started = active.started.min(now);
-            active.lease_until = now + rules.lease;
         }
+        self.unheard(now, rules);
     }
 }
 

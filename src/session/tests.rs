@@ -35,15 +35,23 @@ impl Desk {
     /// Lets time pass, stopping wherever the machine wants to be woken. Owners say that they are alive.
     fn pass(&mut self, span: Span) {
         let end = self.now + span;
-        loop {
+        while self.now < end {
             let owners: Vec<(u64, u64)> = self.sessions.active().map(|(session, run)| (session, run.token)).collect();
             for (session, token) in owners {
                 self.sessions.alive(session, token, self.now, &self.rules).unwrap();
             }
-            let due = self.sessions.due(&self.rules).filter(|due| *due <= end);
-            let Some(due) = due else { break };
+            let left = end - self.now;
+            // With nobody to be heard there is nothing to stop for.
+            self.silence(if self.sessions.active().count() > 0 { left.min(S(20)) } else { left });
+        }
+    }
+
+    /// As [`Desk::pass`], and nobody says a word.
+    fn silence(&mut self, span: Span) {
+        let end = self.now + span;
+        while let Some(due) = self.sessions.due(&self.rules).filter(|due| *due <= end) {
             assert!(due > self.now, "woken at {due:?} again, it is {:?}", self.now);
-            self.now = due.min(self.now + S(20)).min(end);
+            self.now = due;
             self.timer();
         }
         self.now = end;
@@ -373,13 +381,11 @@ fn starts_that_fail_give_their_slots_back_and_a_dead_owner_loses_his() {
     assert_eq!(desk.sessions.active().count(), 0);
     let (session, token) = desk.start(Background);
     let rules = desk.rules.clone();
-    desk.now = desk.now + S(20);
+    desk.silence(S(20));
     desk.sessions.alive(session, token, desk.now, &rules).unwrap();
-    desk.now = desk.now + just_before(S(60));
-    desk.timer();
+    desk.silence(just_before(S(60)));
     assert_eq!(desk.sessions.active().count(), 1);
-    desk.now = desk.now + Span::from_ms(1);
-    desk.timer();
+    desk.silence(Span::from_ms(1));
     assert!(matches!(desk.happened.last(), Some(Happened::Lost { .. })));
     assert_eq!(desk.sessions.alive(session, token, desk.now, &rules), Err(Gone));
     assert_eq!(desk.sessions.end(session, token, Done, desk.now, &rules), Err(Gone));
@@ -392,6 +398,17 @@ fn a_lease_that_ends_with_the_minute_is_lost_not_answered() {
     desk.now = desk.now + S(60);
     desk.timer();
     assert!(matches!(&desk.happened[..], [Happened::Lost { session: lost, .. }] if *lost == session));
+}
+
+#[test]
+fn a_machine_that_slept_through_its_leases_listens_again_before_it_gives_a_slot_away() {
+    let mut desk = Desk::new();
+    let (session, _) = desk.start(Background);
+    desk.now = desk.now + S(3_600);
+    desk.timer();
+    assert_eq!(desk.happened, [Happened::Answered { session }]);
+    desk.silence(S(60));
+    assert!(matches!(desk.happened.last(), Some(Happened::Lost { .. })));
 }
 
 #[test]

@@ -79,7 +79,11 @@ impl Engine {
         }
         let reason = match self.may_start(want(&waiter), waiter.rank) {
             Ok(trial) => match self.start_waiting(session, trial)? {
-                Some(started) => return Ok(Some(started)),
+                Some(started) => {
+                    // Whoever else waits for it has waited in vain.
+                    self.0.polls.forget(session);
+                    return Ok(Some(started));
+                }
                 None => return Err(SessionError::Over { session }),
             },
             Err(Refused(reason)) => reason,

@@ -13,6 +13,8 @@ enum Step {
     Pass(u64),
     /// They do not.
     Silence(u64),
+    /// Nobody hears them.
+    Sleep(u64),
     Hold(Level),
     Restart,
 }
@@ -28,6 +30,7 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(n, window, reset)| Step::Limit(n, window, reset)),
         4 => (0..900_000_u64).prop_map(Step::Pass),
         1 => (0..90_000_u64).prop_map(Step::Silence),
+        1 => (0..9_000_000_u64).prop_map(Step::Sleep),
         1 => level.prop_map(Step::Hold),
         1 => Just(Step::Restart),
     ]
@@ -66,7 +69,8 @@ fn take(desk: &mut Desk, step: Step) {
             }
         }
         Step::Pass(ms) => desk.pass(Span::from_ms(ms)),
-        Step::Silence(ms) => {
+        Step::Silence(ms) => desk.silence(Span::from_ms(ms)),
+        Step::Sleep(ms) => {
             desk.now = desk.now + Span::from_ms(ms);
             desk.timer();
         }

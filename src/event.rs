@@ -7,8 +7,8 @@
 //! **Source:** engine.md 11, events.md.
 
 use crate::base::{
-    Axis, AxisLevels, CallClass, CallOutcome, EntryName, ItemStatus, Level, Outcome, Policy, Rules, SessionClass,
-    SessionOutcome,
+    Axis, AxisLevels, CallClass, CallOutcome, EntryName, ItemStatus, Level, NoticePart, NoticeWhat, Outcome, Policy,
+    Rules, SessionClass, SessionOutcome,
 };
 use serde::{Deserialize, Serialize};
 
@@ -246,6 +246,36 @@ pub enum Event {
     #[serde(rename = "outreach.in_doubt")]
     OutreachInDoubt { key: String, recipient: String, purpose: String },
 
+    /// People were told. `way`: `channel:NAME`, `webhook`, `status_file` or `stderr`. `axis`, `what` and `entry` are what
+    /// it was made for and `occasion` names that; `also`: what changed soon after and is told with it.
+    #[serde(rename = "notice.sent")]
+    NoticeSent {
+        axis: Axis,
+        what: NoticeWhat,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        entry: Option<EntryName>,
+        way: String,
+        occasion: String,
+        also: Vec<NoticePart>,
+    },
+    /// No way worked; `way` is the last that was tried.
+    #[serde(rename = "notice.undelivered")]
+    NoticeUndelivered {
+        axis: Axis,
+        what: NoticeWhat,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        entry: Option<EntryName>,
+        way: String,
+        occasion: String,
+        also: Vec<NoticePart>,
+    },
+    /// The receiver took this transition. Applied ones are counted from 1 since the database was born.
+    #[serde(rename = "webhook.delivered")]
+    WebhookDelivered { transition: u64, tries: u32 },
+    /// It was given up. Without a try: so many came after it that its turn never came.
+    #[serde(rename = "webhook.undelivered")]
+    WebhookUndelivered { transition: u64, tries: u32, why: String },
+
     #[serde(rename = "status.written")]
     StatusWritten { why: String },
     #[serde(rename = "status.failed")]
@@ -335,6 +365,10 @@ impl Event {
             Event::OutreachRecorded { .. } => "outreach.recorded",
             Event::OutreachDuplicate { .. } => "outreach.duplicate",
             Event::OutreachInDoubt { .. } => "outreach.in_doubt",
+            Event::NoticeSent { .. } => "notice.sent",
+            Event::NoticeUndelivered { .. } => "notice.undelivered",
+            Event::WebhookDelivered { .. } => "webhook.delivered",
+            Event::WebhookUndelivered { .. } => "webhook.undelivered",
             Event::StatusWritten { .. } => "status.written",
             Event::StatusFailed { .. } => "status.failed",
             Event::AdvisoryState { .. } => "advisory.state",

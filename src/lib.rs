@@ -13,6 +13,7 @@ pub mod config;
 pub mod daemon;
 pub mod engine;
 pub mod event;
+pub mod notice;
 pub mod port;
 pub mod queue;
 pub mod server;

@@ -213,6 +213,18 @@ fn the_example_is_good_and_what_is_shown_is_a_configuration() {
         text(bytes).lines().map(|line| line.split('#').next().unwrap_or_default().trim().to_owned()).collect()
     };
     assert_eq!(values(&shown.stdout), values(&twice.stdout));
+    let ours = |command: &mut Command| {
+        let output = command.args(["config", "show"]).output().expect("squalld runs");
+        (output.status.code(), format!("{}{}", text(&output.stdout), text(&output.stderr)))
+    };
+    let hook = ("GENESIS_STATUS_WEBHOOK_URL", "http://hook/a");
+    let (code, said) = ours(squalld(&[]).env(hook.0, hook.1));
+    let line = said.lines().find(|line| line.starts_with("webhook_url")).unwrap_or_default();
+    assert!(code == Some(0) && line.contains("http://hook/a") && line.contains(hook.0), "{line}");
+    let (_, said) = ours(squalld(&[]).env(hook.0, hook.1).env("SQUALL_STATUS_WEBHOOK_URL", "http://other/"));
+    assert!(said.contains("http://other/"), "{said}");
+    let (code, said) = ours(squalld(&[]).env(hook.0, "hook"));
+    assert!(code == Some(2) && said.contains(hook.0), "{said}");
     let json: Value = serde_json::from_slice(&run(&["config", "show", "--format", "json"]).stdout).expect("JSON");
     assert!(json["settings"].as_array().is_some_and(|all| all.iter().all(|row| row["from"] == json!("default"))));
 }

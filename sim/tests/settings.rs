@@ -155,6 +155,10 @@ const UNSTATED_LIMIT: &str = "[[fault]]\nkind = \"session_limit\"\ntarget = \"cl
 const STATED_LIMIT: &str = "[[fault]]\nkind = \"session_limit\"\ntarget = \"claude-code\"\nat = \"10m\"\nwindow = \"five_hour\"\nresets_in = \"1h\"\n";
 const SIGNED_OUT: &str =
     "[[fault]]\nkind = \"errors\"\ntarget = \"claude-code\"\nat = \"10m\"\nlasts = \"1h\"\nerror = \"auth\"\n";
+const HOOK: &str = "
+[[provider]]\nname = \"hook\"\napi = \"webhook\"\nlatency = \"50ms\"
+[[fault]]\nkind = \"errors\"\ntarget = \"webhook\"\nat = \"1m\"\nlasts = \"5m\"\nstatus = 503
+";
 
 /// Setting, another value, and the parts of the drill in which it shows.
 const SHOWS: &[(&str, &str, &[&str])] = &[
@@ -217,6 +221,10 @@ const SHOWS: &[(&str, &str, &[&str])] = &[
     ("sessions.trial_every", "3m", &[SESSIONS, SIGNED_OUT]),
     ("sessions.lease", "2m", &[SESSIONS]),
     ("sessions.waiter_grace", "2s", &[SESSIONS]),
+    ("notify.webhook_url", "http://elsewhere/", &[CALLS, HOOK, ALL_DOWN]),
+    ("notify.tries", "2", &[CALLS, HOOK, ALL_DOWN]),
+    ("notify.backoff", "3s", &[CALLS, HOOK, ALL_DOWN]),
+    ("notify.coalesce", "20s", &[CALLS, ALL_DOWN]),
     ("recall.timeout", "2s", &[CALLS, RECALL]),
     ("advisory.enabled", "false", &[CALLS, RECALL]),
     ("advisory.failures_to_fault", "4", &[CALLS, RECALL]),
@@ -235,10 +243,6 @@ const NOT_YET: &[(&str, &str)] = &[
     ("recovery.ramp_step", "recovery runs"),
     ("recovery.write_probe_every", "the full disk"),
     ("tick.every", "the awareness tick"),
-    ("notify.webhook_url", "the webhook"),
-    ("notify.tries", "the webhook"),
-    ("notify.backoff", "the webhook"),
-    ("notify.coalesce", "notices"),
     ("disk.ballast", "the full disk"),
     ("disk.ahead", "the full disk"),
     ("disk.probe_every", "the full disk"),

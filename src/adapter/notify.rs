@@ -14,8 +14,8 @@ impl Notify for ProcessNotify {
         tracing::info!(target: "squall::event", at_ms = at.ms(), "{json}");
     }
 
-    fn line(&self, text: &str) {
+    fn line(&self, text: &str) -> bool {
         // `eprintln!` panics when stderr is gone (a closed terminal, a full disk behind it); the engine goes on.
-        let _ = writeln!(std::io::stderr(), "{text}");
+        writeln!(std::io::stderr(), "{text}").is_ok()
     }
 }

@@ -59,6 +59,13 @@ impl History {
         self.suppressed.iter()
     }
 
+    /// The applied transition of this number, counted from 1; `None`: it is gone or has not happened.
+    pub fn numbered(&self, number: u64) -> Option<&Transition> {
+        let gone = self.applied_count - self.applied.len() as u64;
+        let place = number.checked_sub(gone + 1)?;
+        self.applied.get(usize::try_from(place).ok()?)
+    }
+
     /// Applied transitions since the database was born.
     pub fn applied_count(&self) -> u64 {
         self.applied_count
@@ -110,5 +117,7 @@ mod tests {
         }
         assert_eq!((history.applied().len(), history.applied_count()), (200, 201));
         assert_eq!(history.applied().next().map(|first| first.at), Some(MonoTime(2)));
+        let at = |number| history.numbered(number).map(|transition| transition.at.ms());
+        assert_eq!([0, 1, 2, 201, 202].map(at), [None, None, Some(2), Some(201), None]);
     }
 }

@@ -4,6 +4,7 @@
 
 pub mod level;
 pub mod name;
+pub mod notice;
 pub mod outcome;
 pub mod rules;
 pub mod time;
@@ -11,6 +12,7 @@ pub mod work;
 
 pub use level::{Axis, AxisLevels, Level};
 pub use name::EntryName;
+pub use notice::{NoticePart, NoticeWhat};
 pub use outcome::{CallOutcome, Outcome};
 pub use rules::Rules;
 pub use time::{MonoTime, Span, WallTime};

@@ -177,7 +177,10 @@ impl Circuit {
 
     fn count(&mut self, counted: Counted, window: Span) {
         let now = counted.at;
-        self.window.retain(|earlier| earlier.at.in_window(now, window));
+        // Oldest first, so only the front can have left the window.
+        while self.window.front().is_some_and(|oldest| !oldest.at.in_window(now, window)) {
+            self.window.pop_front();
+        }
         if self.window.len() == WINDOW_LEN_MAX {
             self.window.pop_front();
         }

@@ -7,6 +7,10 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
+/// Where transitions are posted to; the first variable that is set counts, an empty one means nowhere.
+const WEBHOOK_VARIABLES: [&str; 2] = ["SQUALL_STATUS_WEBHOOK_URL", "GENESIS_STATUS_WEBHOOK_URL"];
+const WEBHOOK_KEY: &str = "notify.webhook_url";
+
 /// Later ones win: defaults, the file, the environment, `sets`.
 ///
 /// **Errors:** everything that is wrong, as text for a terminal.
@@ -30,6 +34,12 @@ pub fn read(file: Option<&Path>, sets: &[String], env: &dyn Fn(&str) -> Option<S
         config.origins.insert("advisory.enabled".to_owned(), Origin::Environment(name.to_owned()));
     }
     let mut complaints = String::new();
+    if let Some((name, value)) = WEBHOOK_VARIABLES.into_iter().find_map(|name| Some((name, env(name)?))) {
+        match config::set(&mut config.rules, WEBHOOK_KEY, value.trim()) {
+            Ok(()) => _ = config.origins.insert(WEBHOOK_KEY.to_owned(), Origin::Environment(name.to_owned())),
+            Err(complaint) => _ = writeln!(complaints, "squalld: {name}: {complaint}"),
+        }
+    }
     for given in sets {
         let said = match given.split_once('=') {
             Some((key, value)) => config.set(key.trim(), value.trim()).map_err(|complaint| complaint.to_string()),

@@ -56,12 +56,14 @@ impl Engine {
             wake: Wake::default(),
             sending: RefCell::default(),
             polls: super::session::Polls::default(),
+            posting: tokio::sync::Mutex::default(),
         }));
         engine.started()?;
         engine.spawn_timers();
         engine.spawn_probes();
         engine.spawn_consumer();
         engine.spawn_sessions();
+        engine.spawn_people();
         Ok(engine)
     }
 
@@ -164,6 +166,8 @@ impl Core {
             poison: PoisonWatch::default(),
             health,
             told,
+            notices: state::load(conn, "notices")?.unwrap_or_default(),
+            posted: state::load(conn, "posted")?.unwrap_or_default(),
             key_worked: state::load(conn, "key_worked")?.unwrap_or_default(),
             bad_keys,
             counts,
@@ -197,18 +201,19 @@ impl Core {
         self.sessions.restore(now, &self.rules.sessions);
         self.dirty.sessions = true;
         self.events.push(Event::AdvisoryState { state: self.health.state(), evidence: None });
+        self.people_restored(now);
         self.look_at_chains();
     }
 
     /// Whether something must be saved with the next commit.
     pub(super) fn unsaved(&self) -> bool {
-        let Dirty { axes, keys, advisory, sessions, entries } = &self.dirty;
-        *axes || *keys || *advisory || *sessions || !entries.is_empty()
+        let Dirty { axes, keys, advisory, sessions, people, entries } = &self.dirty;
+        *axes || *keys || *advisory || *sessions || *people || !entries.is_empty()
     }
 
     /// Writes what changed since the last save.
     pub(super) fn save(&self, tx: &Tx) -> Result<(), StoreError> {
-        let Dirty { axes, keys, advisory, sessions, entries } = &self.dirty;
+        let Dirty { axes, keys, advisory, sessions, people, entries } = &self.dirty;
         if *axes {
             state::save(tx, "axes", &self.axes)?;
             state::save(tx, "history", &self.history)?;
@@ -222,6 +227,10 @@ impl Core {
         }
         if *sessions {
             state::save(tx, super::session::STATE, &self.sessions)?;
+        }
+        if *people {
+            state::save(tx, "notices", &self.notices)?;
+            state::save(tx, "posted", &self.posted)?;
         }
         for name in entries {
             if let Some(entry) = self.entries.get(name) {

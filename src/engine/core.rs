@@ -11,6 +11,7 @@ use crate::base::{Axis, AxisLevels, EntryName, ItemStatus, Level, MonoTime, Outc
 use crate::breaker::{Ask, Evidence, Gate, GateEffect, GateRules, Permit, Refusal};
 use crate::chain::{PoisonWatch, RetryBudget};
 use crate::event::{Event, HealthState, ParkScope};
+use crate::notice::Notices;
 use crate::session::{Sessions, Waiting};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
@@ -59,6 +60,8 @@ pub struct FollowUps {
     pub gate: bool,
     /// Applied levels or holds changed.
     pub levels: bool,
+    /// Somebody has to be told something.
+    pub people: bool,
 }
 
 pub struct Core {
@@ -76,6 +79,10 @@ pub struct Core {
     pub poison: PoisonWatch,
     pub health: Health,
     pub told: Told,
+    /// What people are told, and about what.
+    pub notices: Notices,
+    /// The last transition that the webhook is done with; `None`: there is no webhook.
+    pub posted: Option<u64>,
     /// Providers that answered with a success at least once: a 401 of theirs is their fault.
     pub key_worked: BTreeSet<String>,
     pub bad_keys: BTreeSet<String>,
@@ -108,6 +115,7 @@ pub(super) struct Dirty {
     pub keys: bool,
     pub advisory: bool,
     pub sessions: bool,
+    pub people: bool,
     pub entries: BTreeSet<EntryName>,
 }
 
@@ -129,7 +137,7 @@ impl Core {
     pub fn due(&self) -> Option<MonoTime> {
         let gates = self.entries.values().filter_map(|entry| entry.gate.due(&entry.rules));
         let axes = Axis::ALL.into_iter().filter_map(|axis| self.axes.get(axis).due());
-        gates.chain(axes).min()
+        gates.chain(axes).chain(self.notices.due()).min()
     }
 
     /// Does what is due: breakers, trials, parks, holds; then measures.
@@ -148,6 +156,7 @@ impl Core {
             self.gate_moved(&name, &effects, now);
         }
         self.measure(now);
+        self.notices_due(now);
     }
 
     /// Asks an entry's gate for an attempt, and notes that it is sent.
@@ -303,16 +312,14 @@ impl Core {
                         self.dirty.entries.insert(sibling);
                     }
                 }
-                GateEffect::BreakerOpened { trips, .. } if *trips > 0 => {
-                    for episode in self.episodes.values_mut() {
+                GateEffect::BreakerOpened { trips, why, .. } => {
+                    self.tell_of_trip(name, *why, now);
+                    for episode in self.episodes.values_mut().filter(|_| *trips > 0) {
                         episode.trips += 1;
                     }
                 }
-                GateEffect::BreakerOpened { .. }
-                | GateEffect::BreakerHalfOpen { .. }
-                | GateEffect::BreakerClosed
-                | GateEffect::ParkStarted { .. }
-                | GateEffect::ParkEnded => {}
+                GateEffect::BreakerClosed => self.tell_of_closing(name),
+                GateEffect::BreakerHalfOpen { .. } | GateEffect::ParkStarted { .. } | GateEffect::ParkEnded => {}
             }
         }
         self.look_at_chains();
@@ -437,6 +444,7 @@ impl Core {
         match *effect {
             AxisEffect::Changed { was, to, measured } => {
                 let legacy = axis::legacy(&self.levels()).number();
+                self.tell_of_level(axis, to, cause, now);
                 let cause = cause.to_owned();
                 self.events.push(Event::AxisChanged { axis, was, to, measured, legacy, cause });
                 self.look_at_episode(axis, to, now);

@@ -46,6 +46,10 @@ impl Inner {
         if follows.gate {
             self.wake.gate.notify_waiters();
         }
+        if follows.people {
+            self.wake.notices.notify_one();
+            self.wake.webhook.notify_one();
+        }
         if follows.levels {
             self.wake.queue.notify_one();
             self.wake.sessions.notify_one();

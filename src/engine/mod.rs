@@ -3,7 +3,8 @@
 //! `outside -> server -> decide (pure) -> commit (one transaction) -> perform -> port -> outside`; a completion is a new
 //! decision. [`core`] decides, [`decide`] records and stores, the other files perform: [`call`] walks a chain,
 //! [`attempt`] asks one entry, [`probe`] asks without being asked, [`deferred`] works the queue, [`outreach`] tells
-//! people, [`recall`] remembers, [`session`] lets Claude Code sessions run. [`boot`] brings back what an earlier incarnation left.
+//! people what they ask for, [`people`] what the engine has to say, [`webhook`] programs; [`recall`] remembers,
+//! [`session`] lets Claude Code sessions run. [`boot`] brings back what an earlier incarnation left.
 //! **Source:** architecture.md "How things flow".
 
 pub mod api;
@@ -15,12 +16,14 @@ mod decide;
 mod deferred;
 pub mod outbound;
 mod outreach;
+mod people;
 mod probe;
 mod recall;
 mod session;
 pub mod status;
 mod stream;
 mod timers;
+mod webhook;
 
 pub use boot::BootError;
 
@@ -53,6 +56,8 @@ struct Inner {
     ids: Ids,
     /// Outreach keys whose delivery is under way in this process.
     sending: RefCell<BTreeSet<String>>,
+    /// Whoever posts to the webhook holds this: one request at a time.
+    posting: tokio::sync::Mutex<()>,
     status_written: Cell<MonoTime>,
     polls: session::Polls,
 }
@@ -72,6 +77,10 @@ struct Wake {
     sessions: Notify,
     /// Events wait for a group commit.
     flush: Notify,
+    /// A notice is ready.
+    notices: Notify,
+    /// There is a transition to post.
+    webhook: Notify,
 }
 
 /// Numbers that are unique over the life of the database: the incarnation in front, so that nothing need be stored.

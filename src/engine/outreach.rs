@@ -42,6 +42,20 @@ pub(super) fn key(message: &Message) -> String {
     hasher.finalize().to_hex().as_str()[..32].to_owned()
 }
 
+/// JSON for a receiver that knows by `key` whether it has had it before.
+pub(super) fn post(path: String, key: &str, body: &serde_json::Value) -> HttpRequest {
+    HttpRequest {
+        method: "POST",
+        path,
+        headers: vec![
+            ("content-type".to_owned(), "application/json".to_owned()),
+            ("idempotency-key".to_owned(), key.to_owned()),
+            ("user-agent".to_owned(), crate::wire::request::USER_AGENT.to_owned()),
+        ],
+        body: body.to_string().into(),
+    }
+}
+
 impl Engine {
     /// Sends a message, or says why it need not or cannot be sent now.
     ///
@@ -180,9 +194,9 @@ impl Engine {
         outreach::known(self.0.store.borrow().reader(), key).map_err(EngineError::NotStored)
     }
 
-    async fn send_part(&self, url: &str, message: &Message, key: &str, part: u32) -> Delivery {
-        let target = match Target::parse(url) {
-            Ok(target) => target,
+    pub(super) async fn send_part(&self, url: &str, message: &Message, key: &str, part: u32) -> Delivery {
+        let (target, path) = match Target::parse_whole(url) {
+            Ok(whole) => whole,
             Err(why) => return Delivery::NotSent { why: why.to_string() },
         };
         let body = serde_json::json!({
@@ -190,16 +204,7 @@ impl Engine {
             "topic": message.topic, "state": message.state, "content": message.content,
             "part": part, "parts": message.parts,
         });
-        let request = HttpRequest {
-            method: "POST",
-            path: "/".to_owned(),
-            headers: vec![
-                ("content-type".to_owned(), "application/json".to_owned()),
-                ("idempotency-key".to_owned(), format!("{key}-{part}")),
-                ("user-agent".to_owned(), crate::wire::request::USER_AGENT.to_owned()),
-            ],
-            body: body.to_string().into(),
-        };
+        let request = post(path, &format!("{key}-{part}"), &body);
         let limits = Limits::of(&self.0.rules.call, false);
         match self.0.outbound.exchange(&target, &request, &limits).await {
             Ok(answer) if (200..300).contains(&answer.status) => Delivery::Sent,
@@ -230,8 +235,9 @@ impl Engine {
                     events.push(Event::OutreachInDoubt { key: key_text, recipient, purpose });
                     Ok(())
                 }
-                // The intent stays with the parts that arrived, for the next try.
-                Delivery::NotSent { .. } | Delivery::Duplicate | Delivery::Outdated => Ok(()),
+                // The intent stays with the parts that arrived, for the next try; without any nothing is in doubt.
+                Delivery::NotSent { .. } => outreach::forget_unsent(tx, key),
+                Delivery::Duplicate | Delivery::Outdated => Ok(()),
             })
             .map_err(EngineError::NotStored)
     }

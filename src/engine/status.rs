@@ -9,6 +9,7 @@ use crate::axis::history::Transition;
 use crate::base::{Axis, AxisLevels, ItemStatus, Level, MonoTime, SessionClass, WallTime};
 use crate::breaker::Phase;
 use crate::event::{Event, HealthState};
+use crate::notice::{Undelivered, UndeliveredKind};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -26,6 +27,7 @@ pub struct Status {
     pub written_at: String,
     pub written_ms: u64,
     /// Since when the four levels are as they are.
+    pub since: String,
     pub since_ms: u64,
     /// The applied levels.
     pub state: AxisLevels,
@@ -46,6 +48,8 @@ pub struct Status {
     pub disabled: Vec<String>,
     pub sessions: SessionRow,
     pub recall: HealthState,
+    /// What no channel and no webhook took, oldest first.
+    pub undelivered_notices: Vec<UndeliveredRow>,
     /// One sentence.
     pub summary: String,
 }
@@ -96,6 +100,16 @@ pub struct SessionRow {
     pub confirming: bool,
 }
 
+#[derive(Clone, Debug, Serialize)]
+pub struct UndeliveredRow {
+    pub kind: UndeliveredKind,
+    pub key: String,
+    pub what: String,
+    pub at_ms: u64,
+    pub at: String,
+    pub why: String,
+}
+
 impl Engine {
     /// A snapshot. Reading moves nothing.
     pub fn status(&self) -> Status {
@@ -109,13 +123,15 @@ impl Inner {
         let now = self.ports.clock.mono();
         let levels = core.levels();
         let legacy = axis::legacy(&levels);
+        let since = core.axes.since();
         let count = |status| core.counts.get(&status).copied().unwrap_or(0);
         Status {
             schema: SCHEMA,
             incarnation: self.store.borrow().incarnation,
             written_at: utc(self.ports.clock.wall()),
             written_ms: now.ms(),
-            since_ms: Axis::ALL.into_iter().map(|axis| core.axes.get(axis).since().ms()).max().unwrap_or(0),
+            since: utc(wall_of(&core, since, now)),
+            since_ms: since.ms(),
             state: levels,
             measured: core.measured.levels,
             holds: Axis::ALL
@@ -162,16 +178,19 @@ impl Inner {
             disabled: core.bad_keys.iter().cloned().collect(),
             sessions: session_row(&core, now),
             recall: core.health.state(),
+            undelivered_notices: core.notices.undelivered().map(undelivered_row).collect(),
             summary: summary(&levels, &core.measured.cloud, count(ItemStatus::Pending)),
         }
     }
 
-    /// Replaces the status file. A failure leaves the old one, and stderr says so.
-    pub(super) fn write_status(&self, why: &str) {
+    /// Replaces the status file. A failure leaves the old one, and stderr says so: `false`.
+    pub(super) fn write_status(&self, why: &str) -> bool {
         let status = self.status();
         let bytes = serde_json::to_vec(&status).expect("a status has no keys or numbers that JSON lacks");
         self.status_written.set(MonoTime(status.written_ms));
-        let event = match self.ports.disk.replace(FILE, &bytes) {
+        let written = self.ports.disk.replace(FILE, &bytes);
+        let is_written = written.is_ok();
+        let event = match written {
             Ok(()) => Event::StatusWritten { why: why.to_owned() },
             Err(error) => {
                 self.ports.notify.line(&format!("squalld: {FILE} cannot be written, the old one stays: {error}"));
@@ -179,6 +198,7 @@ impl Inner {
             }
         };
         self.decide(|core, _| core.events.push(event));
+        is_written
     }
 }
 
@@ -217,6 +237,23 @@ fn history_row(transition: &Transition) -> HistoryRow {
     }
 }
 
+fn undelivered_row(row: &Undelivered) -> UndeliveredRow {
+    UndeliveredRow {
+        kind: row.kind,
+        key: row.key.clone(),
+        what: row.what.clone(),
+        at_ms: row.at.ms(),
+        at: utc(row.wall),
+        why: row.why.clone(),
+    }
+}
+
+/// The wall clock's time at the newest transition; before the first, what it is now less what has gone by.
+fn wall_of(core: &Core, at: MonoTime, now: MonoTime) -> WallTime {
+    let newest = core.history.applied().next_back().filter(|newest| newest.at == at);
+    newest.map_or(WallTime(core.wall.0.saturating_sub_unsigned((now - at).ms())), |newest| newest.wall)
+}
+
 fn summary(levels: &AxisLevels, cloud_cause: &str, pending: u64) -> String {
     let degraded: Vec<String> = Axis::ALL
         .into_iter()
@@ -231,6 +268,6 @@ fn summary(levels: &AxisLevels, cloud_cause: &str, pending: u64) -> String {
     format!("Degraded: {}{because}{waiting}.", degraded.join(", "))
 }
 
-fn utc(wall: WallTime) -> String {
+pub(super) fn utc(wall: WallTime) -> String {
     jiff::Timestamp::from_millisecond(wall.0).map_or_else(|_| wall.0.to_string(), |at| at.to_string())
 }

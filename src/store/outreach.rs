@@ -78,6 +78,14 @@ pub fn forget_intent(tx: &Tx, key: &str) -> Result<(), StoreError> {
     Ok(())
 }
 
+/// As [`forget_intent`], unless a part of it arrived.
+pub fn forget_unsent(tx: &Tx, key: &str) -> Result<(), StoreError> {
+    tx.prepare_cached("DELETE FROM outreach_intent WHERE key = ?1 AND parts_sent = 0")
+        .and_then(|mut statement| statement.execute([key]))
+        .map_err(failed("forgetting an unsent intent"))?;
+    Ok(())
+}
+
 pub fn set_in_doubt(tx: &Tx, key: &str) -> Result<(), StoreError> {
     tx.prepare_cached("UPDATE outreach_intent SET in_doubt = 1 WHERE key = ?1")
         .and_then(|mut statement| statement.execute([key]))

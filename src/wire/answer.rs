@@ -101,7 +101,7 @@ impl Answer {
 
     fn refusal(about: &Reading<'_>, status: u16, headers: &[(String, String)], error: &ErrorBody) -> Answer {
         let Verdict { outcome, scope } = error::classify(about, status, headers, error);
-        let hint = hint::read(about.now, outcome, headers, &error.message);
+        let hint = hint::read(about.now, outcome, headers, error);
         let reason = match super::header(headers, "location") {
             Some(location) if (300..400).contains(&status) => {
                 // Where to, without what a query may carry.

@@ -5,9 +5,9 @@
 //! Wordings are data ([`QUOTA_WORDS`] and its siblings); a new one is a new line there.
 //! **Source:** engine.md 3 (table of outcomes), protocols.md C.1, C.2, C.4, C.5.
 
-use super::{Reading, mistral, ollama};
-use crate::base::Outcome;
+use super::{Reading, hint, mistral, ollama};
 use crate::base::rules::Api;
+use crate::base::{Outcome, Span};
 use crate::event::ParkScope;
 use serde_json::Value;
 
@@ -26,6 +26,8 @@ pub struct ErrorBody {
     pub message: String,
     /// The status that the body itself names.
     pub raw_status: Option<u16>,
+    /// A wait in a field of its own.
+    pub wait: Option<Span>,
     /// An HTML page: a gateway's word, not the API's.
     pub is_page: bool,
 }
@@ -88,7 +90,9 @@ impl ErrorBody {
     /// Reads an error answer's body.
     pub fn parse(headers: &[(String, String)], body: &[u8]) -> ErrorBody {
         if let Ok(value) = serde_json::from_slice::<Value>(body) {
-            return ErrorBody::of_json(&value).unwrap_or_else(|| ErrorBody::bare(&value));
+            let error = ErrorBody::of_json(&value).unwrap_or_else(|| ErrorBody::bare(&value));
+            // Gateways put it beside the error that they hand on.
+            return ErrorBody { wait: error.wait.or_else(|| hint::in_fields(&value)), ..error };
         }
         let text = String::from_utf8_lossy(&body[..body.len().min(TEXT_BYTES_MAX)]);
         let says_html = super::header(headers, "content-type").is_some_and(|kind| kind.contains("text/html"));
@@ -122,6 +126,7 @@ impl ErrorBody {
             code,
             message: error.get("message").map(words).unwrap_or_default(),
             raw_status: raw_status.and_then(|status| u16::try_from(status).ok()),
+            wait: hint::in_fields(error),
             is_page: false,
         })
     }

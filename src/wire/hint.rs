@@ -6,18 +6,21 @@
 //! 3. for rate limits: the reset of a budget that the headers show as used up (`x-ratelimit-reset-*` are durations,
 //!    `anthropic-ratelimit-*-reset` are moments, Mistral's `ratelimitbysize-reset` is seconds); for quotas:
 //!    `anthropic-ratelimit-unified-reset`;
-//! 4. the error's text ("Please try again in 6ms", "retry after 20 seconds", "regain access on 2026-12-01 at 00:00 UTC");
-//! 5. for rate limits: the longer of `x-ratelimit-reset-*` although no budget shows as used up.
+//! 4. a field of the error's body: `retry_after_ms`, `retry_after` (seconds), `retryDelay` (a duration) among its details;
+//! 5. the error's text ("Please try again in 6ms", "retry after 20 seconds", "regain access on 2026-12-01 at 00:00 UTC");
+//! 6. for rate limits: the longer of `x-ratelimit-reset-*` although no budget shows as used up.
 //!
 //! A wait that is over or negative is 0. What cannot be read is skipped, and nothing is made up: no line of this file adds,
 //! caps or rounds down a wait. Caps are the park's business; a wait too long to count is [`Span::MAX`].
 //! Moments are read against the answer's own `Date`, so that our clock need not agree with the provider's.
 //! **Source:** engine.md 1 and 3 ("Wait hints"), protocols.md C.1, C.2, C.5.
 
+use super::error::ErrorBody;
 use super::header;
 use crate::base::{Outcome, Span, WallTime};
 use jiff::Timestamp;
 use jiff::fmt::rfc2822::DateTimeParser;
+use serde_json::Value;
 
 /// Budgets in the `anthropic-ratelimit-{budget}-{remaining,reset}` headers.
 const ANTHROPIC_BUDGETS: [&str; 4] = ["requests", "tokens", "input-tokens", "output-tokens"];
@@ -27,7 +30,8 @@ const RESET: &str = "x-ratelimit-reset-";
 const TEXT_BYTES_MAX: usize = 4_096;
 
 /// The wait that the answer asks for. `now` is used where the answer has no readable `Date`.
-pub fn read(now: WallTime, outcome: Outcome, headers: &[(String, String)], message: &str) -> Option<Span> {
+pub fn read(now: WallTime, outcome: Outcome, headers: &[(String, String)], error: &ErrorBody) -> Option<Span> {
+    let in_body = |now| error.wait.or_else(|| in_text(&error.message, now));
     let now = header(headers, "date").and_then(http_date).unwrap_or(now);
     let retry_after = || {
         let in_ms = header(headers, "retry-after-ms").and_then(|text| decimal(text, 1.0));
@@ -36,13 +40,13 @@ pub fn read(now: WallTime, outcome: Outcome, headers: &[(String, String)], messa
     match outcome {
         Outcome::Throttled => retry_after()
             .or_else(|| used_up_reset(headers, now))
-            .or_else(|| in_text(message, now))
+            .or_else(|| in_body(now))
             .or_else(|| resets(headers).map(|(_, span)| span).max()),
         Outcome::Quota => retry_after()
             .or_else(|| header(headers, "anthropic-ratelimit-unified-reset").and_then(moment).map(|at| until(at, now)))
-            .or_else(|| in_text(message, now)),
+            .or_else(|| in_body(now)),
         // The rate budgets on these answers explain nothing.
-        Outcome::ProviderFault | Outcome::Overloaded => retry_after().or_else(|| in_text(message, now)),
+        Outcome::ProviderFault | Outcome::Overloaded => retry_after().or_else(|| in_body(now)),
         Outcome::Success
         | Outcome::BadKey
         | Outcome::CallersFault
@@ -50,6 +54,19 @@ pub fn read(now: WallTime, outcome: Outcome, headers: &[(String, String)], messa
         | Outcome::Refused
         | Outcome::Cancelled => None,
     }
+}
+
+/// A wait in a field of its own, of an error or of the body around it.
+pub(super) fn in_fields(object: &Value) -> Option<Span> {
+    let text = |value: &Value| match value {
+        Value::Number(number) => Some(number.to_string()),
+        Value::String(text) => Some(text.clone()),
+        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
+    };
+    let field = |name: &str, unit_ms: f64| object.get(name).and_then(text).and_then(|text| decimal(&text, unit_ms));
+    let details = || object.get("details").and_then(Value::as_array).into_iter().flatten();
+    let delay = || details().find_map(|detail| go_duration(detail.get("retryDelay")?.as_str()?));
+    field("retry_after_ms", 1.0).or_else(|| field("retry_after", 1_000.0)).or_else(delay)
 }
 
 /// The longest reset among the budgets whose `remaining` is 0.

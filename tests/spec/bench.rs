@@ -171,7 +171,9 @@ impl Notify for Heard {
     fn event(&self, _: MonoTime, event: &Event, _: &str) {
         self.0.borrow_mut().push(event.clone());
     }
-    fn line(&self, _: &str) {}
+    fn line(&self, _: &str) -> bool {
+        true
+    }
 }
 
 pub struct Bench {

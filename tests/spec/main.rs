@@ -7,6 +7,7 @@
 
 mod backoff;
 mod bench;
+mod cc_budget;
 mod circuit_breaker;
 mod degradation;
 mod error_category;

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 
 /// How many cases of each area are known. A number changes only with the rows.
-const KNOWN: [(&str, usize); 10] = [
+const KNOWN: [(&str, usize); 11] = [
     ("state_machine", 6),
     ("flapping", 20),
     ("legacy_mapping", 8),
@@ -14,6 +14,7 @@ const KNOWN: [(&str, usize); 10] = [
     ("error_category", 6),
     ("backoff", 4),
     ("rate_gate", 5),
+    ("cc_budget", 9),
     ("degradation", 7),
     ("system_degradation", 11),
 ];
@@ -28,6 +29,7 @@ fn table(area: &str) -> Vec<Row> {
         "error_category" => crate::error_category::rows(),
         "backoff" => crate::backoff::rows(),
         "rate_gate" => crate::rate_gate::rows(),
+        "cc_budget" => crate::cc_budget::rows(),
         "degradation" => crate::degradation::rows(),
         "system_degradation" => crate::system_degradation::rows(),
         other => panic!("area {other} has no table"),

@@ -85,6 +85,7 @@ struct File<'a> {
     deferred_work_count: BTreeMap<String, u64>,
     #[serde(borrow)]
     breakers: BTreeMap<Cow<'a, str>, Breaker<'a>>,
+    undelivered_notices: Option<Vec<serde::de::IgnoredAny>>,
 }
 
 #[derive(Deserialize)]
@@ -126,6 +127,7 @@ fn seen(bytes: &[u8]) -> SeenStatus {
             .filter(|(_, breaker)| breaker.phase != "closed")
             .map(|(entry, _)| text(entry))
             .collect(),
+        undelivered_notices: file.undelivered_notices.map(|list| list.len() as u64),
     }
 }
 

@@ -17,7 +17,8 @@ impl Notify for SimNotify {
     fn event(&self, _at: MonoTime, event: &Event, json: &str) {
         self.0.engine(event, json);
     }
-    fn line(&self, text: &str) {
+    fn line(&self, text: &str) -> bool {
         self.0.outside(Outside::StderrLine { text: text.to_owned() });
+        true
     }
 }

@@ -159,8 +159,10 @@ pub const ALL_IDS: &[About] = &[
     About {
         id: "NOTIFY-1",
         rule: "The status file parses at every instant, is current after every transition (or a failure says why \
-               not), counts what the ledger counts, and is renewed at least every heartbeat.",
-        source: "engine.md 8 \"Status file\"",
+               not), counts what the ledger counts, and is renewed at least every heartbeat. Notices: one for each \
+               worse level of an episode and one at its end if there was one, those of one moment together, none for \
+               nothing. The webhook: each applied transition in order, few enough tries, delivered or said not to be.",
+        source: "engine.md 8 \"Status file\", \"Webhook\", \"Notices\"",
     },
     About {
         id: "CONVERGE-1",
@@ -186,7 +188,7 @@ pub fn all() -> Vec<Box<dyn Check>> {
         Box::new(idempotent::Outreach::default()),
         Box::new(advisory::States::default()),
         Box::new(advisory::Forms::default()),
-        Box::new(notify::StatusFile::default()),
+        Box::new(notify::Notified::default()),
         Box::new(converge::Converged::default()),
     ]
 }

@@ -1,7 +1,10 @@
-//! NOTIFY-1: the status file. (Webhooks and notices have no events yet.)
+//! NOTIFY-1: the status file here; [`notices`] and [`posts`] judge what people and programs are told.
 //!
 //! Each file that was seen is compared with what the history said up to it, or up to the end of its instant: the order
 //! inside an instant is free. A journal without the outside's word is judged on `status.written`.
+
+mod notices;
+mod posts;
 
 use super::drain::follow;
 use super::feed::Feed;
@@ -12,6 +15,7 @@ use crate::history::{Entry, Outside, What};
 use crate::model::ledger::{Counts, Ledger};
 use squall::base::{Axis, AxisLevels, ItemStatus, Level};
 use squall::event::Event;
+use std::collections::BTreeSet;
 
 /// A heartbeat may be this late.
 const BEAT_SLACK_MS: u64 = 1_000;
@@ -19,8 +23,41 @@ const BEAT_SLACK_MS: u64 = 1_000;
 /// The three views may differ while a change is being told.
 const AGREE_SLACK_MS: u64 = 1_000;
 
+/// The file lists so much of what reached nobody.
+const UNDELIVERED_MAX: u64 = 50;
+
 /// The file shows so many transitions.
 const HISTORY_MAX: u64 = 200;
+
+/// The whole invariant.
+#[derive(Default)]
+pub struct Notified {
+    file: StatusFile,
+    notices: notices::Notices,
+    posts: posts::Posts,
+}
+
+impl Check for Notified {
+    fn id(&self) -> &'static str {
+        self.file.id()
+    }
+
+    fn observe(&mut self, entry: &Entry, out: &mut Vec<Violation>) {
+        self.file.observe(entry, out);
+        self.notices.observe(entry, out);
+        self.posts.observe(entry, out);
+    }
+
+    fn finish(&mut self, out: &mut Vec<Violation>) {
+        self.file.finish(out);
+        self.notices.finish(out);
+        self.posts.finish(out);
+    }
+
+    fn judged(&self) -> u64 {
+        self.file.judged() + self.notices.judged + self.posts.judged
+    }
+}
 
 #[derive(Default)]
 pub struct StatusFile {
@@ -55,6 +92,8 @@ struct Facts {
     moved_ms: u64,
     counts: Option<Counts>,
     not_closed: Option<Vec<String>>,
+    /// What reached nobody, by name.
+    undelivered: Option<BTreeSet<String>>,
 }
 
 impl Check for StatusFile {
@@ -115,6 +154,7 @@ impl StatusFile {
             moved_ms: self.now,
             counts: start.fresh.then(Counts::default),
             not_closed: None,
+            undelivered: start.fresh.then(BTreeSet::new),
         });
         facts.levels = start.levels;
         if start.lost_from_ms.is_some_and(|from| facts.moved_ms >= from) {
@@ -122,6 +162,9 @@ impl StatusFile {
             facts.newest = None;
             facts.transitions = None;
             facts.suppressed = None;
+        }
+        if start.lost_from_ms.is_some() {
+            facts.undelivered = None;
         }
         self.facts = Some(facts);
         self.beat_ms = self.now;
@@ -160,6 +203,9 @@ impl StatusFile {
             self.beat(self.now);
         } else if let Event::JournalGap { .. } = event {
             facts.counts = None;
+            facts.undelivered = None;
+        } else if let (Some(name), Some(names)) = (unheard(event), &mut facts.undelivered) {
+            names.insert(name);
         }
     }
 
@@ -243,7 +289,7 @@ impl StatusFile {
 /// What is wrong with one part of a file, if something is.
 type Part = (&'static str, fn(&SeenStatus, &Facts) -> Option<String>);
 
-const PARTS: [Part; 7] = [
+const PARTS: [Part; 8] = [
     ("state", state),
     ("holds", holds),
     ("newest transition", newest),
@@ -251,6 +297,7 @@ const PARTS: [Part; 7] = [
     ("suppressed_count", suppressed),
     ("deferred_work_count", deferred),
     ("breakers", breakers),
+    ("undelivered_notices", undelivered),
 ];
 
 fn state(seen: &SeenStatus, facts: &Facts) -> Option<String> {
@@ -317,5 +364,26 @@ fn breakers(seen: &SeenStatus, facts: &Facts) -> Option<String> {
     (said != *expected).then(|| format!("shows {said:?} as not closed, expected {expected:?}"))
 }
 
+/// The name of what no channel and no webhook took, if the event says so.
+fn unheard(event: &Event) -> Option<String> {
+    if let Event::WebhookUndelivered { transition, .. } = event {
+        return Some(format!("transition {transition}"));
+    }
+    if let Event::NoticeSent { way, occasion, .. } | Event::NoticeUndelivered { way, occasion, .. } = event
+        && (way == "status_file" || way == "stderr")
+    {
+        return Some(format!("notice {occasion}"));
+    }
+    None
+}
+
+fn undelivered(seen: &SeenStatus, facts: &Facts) -> Option<String> {
+    let (said, names) = (seen.undelivered_notices?, facts.undelivered.as_ref()?);
+    let expected = (names.len() as u64).min(UNDELIVERED_MAX);
+    (said != expected).then(|| format!("lists {said}, expected {expected}"))
+}
+
+#[cfg(test)]
+mod telling_tests;
 #[cfg(test)]
 mod tests;

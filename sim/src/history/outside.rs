@@ -32,6 +32,9 @@ pub struct SeenStatus {
     pub deferred: BTreeMap<String, u64>,
     /// Breakers that are not closed, by entry.
     pub not_closed: Vec<String>,
+    /// Length of `undelivered_notices`.
+    #[serde(default)]
+    pub undelivered_notices: Option<u64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -55,6 +58,22 @@ pub enum Outside {
         status: u16,
         /// Blake3 of the message text, first 16 hex digits.
         content: String,
+    },
+    /// A request reached the webhook's receiver. `kind`: "transition" or "notice"; `what` a notice is made for.
+    /// `try`: so many requests with this key came, `repeated`: one of the earlier ones was taken.
+    #[serde(rename = "webhook.request")]
+    WebhookRequest {
+        server: String,
+        key: Option<String>,
+        kind: String,
+        transition: Option<u64>,
+        axis: String,
+        was: String,
+        to: String,
+        what: String,
+        r#try: u32,
+        repeated: bool,
+        status: u16,
     },
     #[serde(rename = "chat.answered")]
     ChatAnswered {
@@ -118,6 +137,7 @@ impl Outside {
             Outside::ProviderRequest { .. } => "provider.request",
             Outside::ProviderAnswered { .. } => "provider.answered",
             Outside::ChannelRequest { .. } => "channel.request",
+            Outside::WebhookRequest { .. } => "webhook.request",
             Outside::ChatAnswered { .. } => "chat.answered",
             Outside::RecallAnswered { .. } => "recall.answered",
             Outside::RememberAnswered { .. } => "remember.answered",

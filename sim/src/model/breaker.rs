@@ -124,8 +124,11 @@ impl Breaker {
                 self.least.clear();
                 self.window.push(now, Kind::Maybe, None, rules);
             }
-            (Phase::HalfOpen { .. }, PhaseKind::HalfOpen) => self.trial_success(now, admission.at_ms, rules),
-            (Phase::HalfOpen { .. } | Phase::Open { .. }, PhaseKind::Closed | PhaseKind::Open)
+            (Phase::HalfOpen { .. }, PhaseKind::HalfOpen | PhaseKind::Open) => {
+                self.trial_success(now, admission.at_ms, rules);
+            }
+            (Phase::Open { .. }, PhaseKind::Open) => self.probe_success(now, admission.at_ms),
+            (Phase::HalfOpen { .. } | Phase::Open { .. }, PhaseKind::Closed)
             | (Phase::Open { .. }, PhaseKind::HalfOpen) => {}
         }
     }
@@ -154,7 +157,7 @@ impl Breaker {
                 Result::Wait => self.last.trial_wait_ms = Some(now),
                 Result::Neutral => self.last.trial_neutral_ms = Some(now),
             },
-            (Phase::HalfOpen { since_ms }, PhaseKind::Open) => match result {
+            (Phase::HalfOpen { since_ms }, PhaseKind::Open) if !token_seen => match result {
                 // In the instant of its own half-opening it was counted with that.
                 Result::Success if since_ms == now && self.proof.by_end.0 > 0 => {}
                 Result::Success => self.trial_success(now, admission.at_ms, rules),
@@ -162,15 +165,20 @@ impl Breaker {
                 Result::Wait => self.last.adopted_wait_ms = Some(now),
                 Result::Neutral => {}
             },
-            (Phase::Open { .. }, PhaseKind::Open) if result == Result::Success => {
-                self.last.probe_success_ms = Some(now);
-                self.last.probe_sent_ms = Some(admission.at_ms);
+            (Phase::Open { .. }, PhaseKind::Open) if result == Result::Success && !token_seen => {
+                self.probe_success(now, admission.at_ms);
             }
             (
                 Phase::Open { .. } | Phase::HalfOpen { .. },
                 PhaseKind::Closed | PhaseKind::Open | PhaseKind::HalfOpen,
             ) => {}
         }
+    }
+
+    /// Of a probe that was sent past the open breaker.
+    fn probe_success(&mut self, now: u64, sent: u64) {
+        self.last.probe_success_ms = Some(now);
+        self.last.probe_sent_ms = Some(sent);
     }
 
     fn counted(&mut self, now: u64, result: Result, call: Option<u64>, sure: bool, rules: &BreakerRules) {

@@ -9,6 +9,7 @@ pub mod flap;
 pub mod health;
 pub mod ledger;
 pub mod legacy;
+pub mod notice;
 pub mod retry;
 pub mod session;
 pub mod supply;

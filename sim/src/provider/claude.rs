@@ -6,8 +6,8 @@
 //! **Source:** scenario.md (api "claude-code", `session_limit`), protocols.md C.3.
 
 use super::answer::Answer;
-use super::channel::refused_status;
 use super::handle::{Call, CallKind, Injected, Judge, Pace};
+use super::inbox::refused_status;
 use super::{Exchanges, Limited};
 use crate::scenario::Provider;
 use crate::seed::Stream;

@@ -1,20 +1,21 @@
-//! The simulated servers: providers that speak the real HTTP of their API, and the channels of outreach.
+//! The simulated servers: providers that speak the real HTTP of their API, the channels of outreach, the webhook's receiver.
 //!
 //! They are written from the APIs' documentation alone and share no code with the engine's own dialects, so that a
 //! misreading there is not repeated here. What is wrong with them at a moment they learn from a [`Judge`].
-//! Not simulated (a drill that names one is refused): qdrant, webhook.
+//! Not simulated (a drill that names one is refused): qdrant.
 //! **Source:** scenario.md; protocols.md C.1, C.2, C.4, C.5.
 
 pub mod answer;
 mod anthropic;
 pub mod ask;
-pub mod channel;
+mod channel;
 mod claude;
 pub mod dialect;
 #[cfg(test)]
 mod dialect_tests;
 pub mod format;
 pub mod handle;
+mod inbox;
 pub mod meter;
 mod mistral;
 mod ollama;
@@ -24,23 +25,26 @@ mod runner;
 pub mod server;
 pub mod vectors;
 pub mod waits;
+mod webhook;
 
 pub use handle::{Call, CallKind, CutAt, Injected, Judge, Limited, Pace, Verdict, no_faults};
 pub use meter::Meter;
 pub use refusal::{Hint, Refusal};
 
 use crate::history::Recorder;
-use crate::scenario::{Drill, ServerApi};
+use crate::scenario::{Dist, Drill, ServerApi};
 use crate::seed::Seed;
 use crate::world::World;
 use crate::world::http::{Handler, serve};
-use channel::ChannelServer;
+use channel::Letter;
 use claude::ClaudeServer;
 use dialect::Dialect;
+use inbox::{Inbox, Paper};
 use server::{Server, State};
 use squall::base::Span;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use webhook::Report;
 
 /// How far a remote server, and one on the same machine or in the next rack, is from the core of the network.
 pub const ONE_WAY_REMOTE: Span = Span::from_ms(10);
@@ -94,6 +98,7 @@ pub fn start(
 ) -> Result<Exchanges, ProviderError> {
     let exchanges = Exchanges::default();
     let mut servers = Vec::new();
+    let letters = Post { world, drill, seed, judge, recorder, exchanges: &exchanges };
     for provider in &drill.providers {
         if provider.api == ServerApi::ClaudeCode {
             let server = Rc::new(ClaudeServer {
@@ -105,6 +110,14 @@ pub fn start(
             });
             let handler: Handler = Rc::new(move |request| Box::pin(server.clone().handle(request)));
             servers.push((world.add_host(&provider.name, ONE_WAY_REMOTE), 80, handler));
+            continue;
+        }
+        if provider.api == ServerApi::Webhook {
+            // What the engine's settings name instead is another host, and nobody is there.
+            let port = port_at(&provider.name, &drill.rules.notify.webhook_url)?;
+            let stream = format!("provider.{}.latency", provider.name);
+            let handler = letters.inbox(&provider.name, provider.latency, &stream, Report::default());
+            servers.push((world.add_host(&provider.name, ONE_WAY_REMOTE), port, handler));
             continue;
         }
         let unsupported =
@@ -139,16 +152,8 @@ pub fn start(
             Some(rule) => Address::of(&channel.name, &rule.url)?.port,
             None => 80,
         };
-        let server = Rc::new(ChannelServer {
-            channel: channel.clone(),
-            starts_at: drill.starts_at,
-            world: world.clone(),
-            judge: judge.clone(),
-            recorder: recorder.clone(),
-            exchanges: exchanges.clone(),
-            latency: RefCell::new(channel::latency_stream(channel, seed)),
-        });
-        let handler: Handler = Rc::new(move |request| Box::pin(server.clone().handle(request)));
+        let stream = format!("channel.{}.latency", channel.name);
+        let handler = letters.inbox(&channel.name, channel.latency, &stream, Letter);
         servers.push((world.add_host(&channel.name, ONE_WAY_REMOTE), port, handler));
     }
     for (host, port, handler) in servers {
@@ -160,6 +165,40 @@ pub fn start(
         host.start(serve(listener, handler));
     }
     Ok(exchanges)
+}
+
+/// What servers of messages are made from.
+struct Post<'a> {
+    world: &'a World,
+    drill: &'a Drill,
+    seed: &'a Seed,
+    judge: &'a Judge,
+    recorder: &'a Recorder,
+    exchanges: &'a Exchanges,
+}
+
+impl Post<'_> {
+    fn inbox(&self, name: &str, latency: Dist, stream: &str, paper: impl Paper + 'static) -> Handler {
+        let inbox = Rc::new(Inbox {
+            name: name.to_owned(),
+            latency,
+            stream: RefCell::new(self.seed.stream(stream)),
+            paper,
+            starts_at: self.drill.starts_at,
+            world: self.world.clone(),
+            judge: self.judge.clone(),
+            recorder: self.recorder.clone(),
+            exchanges: self.exchanges.clone(),
+        });
+        Rc::new(move |request| Box::pin(inbox.clone().handle(request)))
+    }
+}
+
+/// The port that `url` gives the host of this name; 80 if it is about another one.
+fn port_at(name: &str, url: &str) -> Result<u16, ProviderError> {
+    let rest = url.split_once("://").map_or("", |(_, rest)| rest);
+    let is_meant = rest.split([':', '/', '?']).next() == Some(name);
+    if is_meant { Address::of(name, url).map(|address| address.port) } else { Ok(80) }
 }
 
 /// Where a server listens, as its base address says.

@@ -17,9 +17,10 @@ use serde_json::Value;
 use squall::base::{Axis, Level, Span};
 
 /// Fields that an event leaves out when they are empty: their absence is no misspelling.
-const LEFT_OUT_WHEN_EMPTY: [&str; 5] = ["earliest_ms", "hint_ms", "late", "ttl_ms", "not_before_ms"];
+const LEFT_OUT_WHEN_EMPTY: [&str; 6] = ["earliest_ms", "hint_ms", "late", "ttl_ms", "not_before_ms", "entry"];
 /// The first words of a path into the status file that a history shows.
-const STATUS_FIELDS: [&str; 6] = ["parses", "state", "degradation_level", "holds", "history_len", "deferred"];
+const STATUS_FIELDS: [&str; 7] =
+    ["parses", "state", "degradation_level", "holds", "history_len", "deferred", "undelivered_notices"];
 
 /// What keeps these expectations from being judged at all: (line, what). Empty: nothing does.
 pub fn problems(drill: &Drill) -> Vec<(u32, String)> {
@@ -60,7 +61,7 @@ pub fn problems(drill: &Drill) -> Vec<(u32, String)> {
             }
             Expectation::Outside { what, .. } if Held::parse(what, drill).is_none() => {
                 found.push(format!(
-                    "nothing outside is called {what:?}: use \"<channel>.messages\" or \"<provider>.requests\""
+                    "nothing outside is called {what:?}: use \"<channel>.messages\", \"<webhook>.posts\" or \"<provider>.requests\""
                 ));
             }
             Expectation::Sometimes(_)
@@ -110,6 +111,8 @@ fn alias(head: &str) -> &str {
 enum Held {
     Messages(String),
     Requests(String),
+    /// What a webhook's receiver took, each once.
+    Posts(String),
 }
 
 impl Held {
@@ -117,6 +120,9 @@ impl Held {
         match what.rsplit_once('.')? {
             (name, "messages") if drill.channels.iter().any(|channel| channel.name == name) => {
                 Some(Held::Messages(name.to_owned()))
+            }
+            (name, "posts") if drill.providers.iter().any(|provider| provider.name == name) => {
+                Some(Held::Posts(name.to_owned()))
             }
             (name, "requests") if drill.providers.iter().any(|provider| provider.name == name) => {
                 Some(Held::Requests(name.to_owned()))
@@ -130,6 +136,10 @@ impl Held {
             Held::Messages(name) => {
                 matches!(event, Outside::ChannelRequest { channel, status, .. }
                     if channel == name && (200..300).contains(status))
+            }
+            Held::Posts(name) => {
+                matches!(event, Outside::WebhookRequest { server, status, repeated: false, .. }
+                    if server == name && (200..300).contains(status))
             }
             Held::Requests(name) => {
                 matches!(event, Outside::ProviderRequest { entry, .. } if entry.provider() == name)

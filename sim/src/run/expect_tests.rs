@@ -169,6 +169,7 @@ fn the_status_file_is_read_as_it_stood_at_that_time() {
             suppressed: None,
             deferred: [("done".to_owned(), 3)].into(),
             not_closed: vec![],
+            undelivered_notices: Some(0),
         };
         Entry { n: 0, t_ms, what: What::Outside(Outside::StatusFile { seen: Box::new(seen) }) }
     };

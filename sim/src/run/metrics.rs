@@ -56,8 +56,23 @@ pub fn known(name: &str) -> Known {
         ["embeddings", "queued" | "drained" | "failed"] => Known::Windowed,
         ["advisories", "full" | "short"] => Known::Windowed,
         ["sessions", "asked" | "started" | "deferred" | "active_max"] => Known::Windowed,
+        ["notices", "sent" | "undelivered"] | ["webhook", "delivered" | "undelivered"] => Known::Windowed,
         ["requests", ..] if parts.len() > 1 && !parts[1].is_empty() => Known::Windowed,
         _ => Known::No,
+    }
+}
+
+const TOLD: [&str; 4] = ["notices.sent", "notices.undelivered", "webhook.delivered", "webhook.undelivered"];
+
+/// The metric that counts this event of telling people or programs.
+#[expect(clippy::wildcard_enum_match_arm, reason = "no other event tells anybody anything")]
+fn told(event: &Event) -> Option<&'static str> {
+    match event {
+        Event::NoticeSent { .. } => Some(TOLD[0]),
+        Event::NoticeUndelivered { .. } => Some(TOLD[1]),
+        Event::WebhookDelivered { .. } => Some(TOLD[2]),
+        Event::WebhookUndelivered { .. } => Some(TOLD[3]),
+        _ => None,
     }
 }
 
@@ -129,6 +144,8 @@ pub struct Metrics {
     full: u64,
     short: u64,
     sessions: Sessions,
+    /// By name.
+    told: BTreeMap<&'static str, u64>,
     requests: BTreeMap<String, u64>,
     /// Requests (not probes) per second of the minute after each return of cloud to its baseline.
     herds: Vec<(u64, Vec<u64>)>,
@@ -161,6 +178,7 @@ impl Metrics {
             full: 0,
             short: 0,
             sessions: Sessions::default(),
+            told: TOLD.into_iter().map(|name| (name, 0)).collect(),
             requests: BTreeMap::new(),
             herds: Vec::new(),
             cloud_was_ill: false,
@@ -241,6 +259,9 @@ impl Metrics {
         }
         if let Event::EmbeddingQueued { .. } = event {
             self.embeddings_queued += 1;
+        }
+        if let Some(count) = told(event).and_then(|name| self.told.get_mut(name)) {
+            *count += 1;
         }
         if let Event::EmbeddingFailed { .. } = event {
             self.embeddings_failed += 1;
@@ -354,6 +375,9 @@ impl Metrics {
             put("sessions.started".into(), Value::Count(self.sessions.started));
             put("sessions.deferred".into(), Value::Count(self.sessions.deferred.len() as u64));
             put("sessions.active_max".into(), Value::Count(self.sessions.active_max));
+        }
+        for (name, count) in &self.told {
+            put((*name).to_owned(), Value::Count(*count));
         }
         for (entry, count) in &self.requests {
             put(format!("requests.{entry}"), Value::Count(*count));

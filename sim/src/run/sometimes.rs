@@ -9,7 +9,7 @@ use squall::event::{AdvisoryForm, Event, OpenWhy, Severity};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Every name that can be reached.
-pub const NAMES: [&str; 23] = [
+pub const NAMES: [&str; 24] = [
     "advisory_full",
     "advisory_hint",
     "advisory_short",
@@ -33,6 +33,7 @@ pub const NAMES: [&str; 23] = [
     "reset_moved",
     "session_deferred",
     "stream_truncated",
+    "webhook_undelivered",
 ];
 /// As above, but a trial answered with a limit needs a storm at just the right moment.
 pub const RARE: [&str; 1] = ["trial_throttled"];
@@ -144,6 +145,7 @@ impl Sometimes {
                 }
             }
             Event::SessionLimited { resets_in_ms: None, .. } => {}
+            Event::WebhookUndelivered { .. } => self.reached("webhook_undelivered"),
             Event::AttemptSent { .. }
             | Event::SessionAsked { .. }
             | Event::SessionWaiter { .. }
@@ -171,6 +173,9 @@ impl Sometimes {
             | Event::OutreachIntended { .. }
             | Event::OutreachSent { .. }
             | Event::OutreachRecorded { .. }
+            | Event::NoticeSent { .. }
+            | Event::NoticeUndelivered { .. }
+            | Event::WebhookDelivered { .. }
             | Event::StatusWritten { .. }
             | Event::StatusFailed { .. }
             | Event::AdvisoryState { .. }

@@ -59,9 +59,7 @@ fn servers() {
     says("[[provider]]\nname = \"llm\"\napi = \"openai\"\n", 2, "no server can be named");
     says("[[provider]]\nname = \"A b\"\napi = \"openai\"\n", 2, "bad name");
     says("[[provider]]\nname = \"c\"\napi = \"antropic\"\n", 3, "for `api`");
-    for api in ["qdrant", "webhook"] {
-        says(&format!("[[provider]]\nname = \"c\"\napi = {api:?}\n"), 3, "not supported yet");
-    }
+    says("[[provider]]\nname = \"c\"\napi = \"qdrant\"\n", 3, "not supported yet");
     says("[[provider]]\nname = \"c\"\napi = \"openai\"\nlimit = {}\n", 4, "limits nothing");
     says("[[provider]]\nname = \"c\"\napi = \"openai\"\nlimit = { rpm = 3 }\n", 4, "unknown key");
     says("[[provider]]\nname = \"c\"\napi = \"openai\"\nmodels = [\"m\", \"m\"]\n", 4, "another model");
@@ -164,9 +162,19 @@ fn targets() {
     says(&at("\"a/n\""), 3, "unknown model \"n\"");
     says(&at("[\"a\", \"c/m\"]"), 3, "unknown provider");
     says(&at("\"embedding\""), 3, "no embedding chain");
-    for target in ["webhook", "disk", "engine", "clock"] {
+    for target in ["disk", "engine", "clock"] {
         says(&at(&format!("{target:?}")), 3, "not supported yet");
     }
+    says(&at("\"webhook\""), 3, "no provider of api");
+    let hook = "[[provider]]\nname = \"hook\"\napi = \"webhook\"\n";
+    fine(&format!("{hook}{}", at("[\"webhook\", \"a\"]")));
+    fine(&format!("{hook}{}", at("\"hook\"")));
+    says(
+        &format!("{hook}{}", fault("limit", "limit = { concurrent = 1 }").replace("\"a\"", "\"hook\"")),
+        6,
+        "a webhook can't have",
+    );
+    says(&format!("{hook}{}", hook.replace("hook\"\n", "hook2\"\n")), 5, "the engine posts to one");
     says(&fault("dns", "").replace("\"a\"", "\"a/m\""), 3, "hits a whole host");
     says(&fault("poison", "text = \"x\"").replace("\"a\"", "\"chat\""), 3, "a channel can't have");
     says(&fault("garbage", "body = \"nan\""), 3, "for embeddings");

@@ -1,6 +1,7 @@
 //! Reads `[[provider]]`, `[[channel]]` and `[[chain]]`: simulated servers, and the engine's entries for them.
 //!
 //! A provider's server answers at the host of its name, so the engine's entry for it is `http://NAME`; no key is sent.
+//! One of api "webhook" is no provider: the engine's `notify.webhook_url` is set to it.
 //! Without a `[[chain]]` of use "chat", a chain "default" asks every provider that can chat and has no `dims`, in file
 //! order; without one of use "embedding", a chain "embedding" asks every provider that can embed and has `dims`, as
 //! long as they share model and dims. A provider with `dims` is for embeddings unless a chain says otherwise.
@@ -85,6 +86,9 @@ pub fn read_surroundings(root: &Table, mut rules: Rules, source: &Source, proble
     let mut names: Vec<(String, Range<usize>)> = Vec::new();
     for (table, span) in root.tables("provider") {
         if let Some((provider, rule, at)) = read_provider(table, span, source, problems) {
+            if provider.api == ServerApi::Webhook {
+                place_webhook(&provider.name, &providers, &at, &mut rules, problems);
+            }
             names.push((provider.name.clone(), at));
             providers.push(provider);
             rules.providers.extend(rule);
@@ -110,6 +114,15 @@ pub fn read_surroundings(root: &Table, mut rules: Rules, source: &Source, proble
     Surroundings { providers, channels, rules, streams: false }
 }
 
+/// The engine posts to the webhook's server, unless its settings say otherwise.
+fn place_webhook(name: &str, before: &[Provider], at: &Range<usize>, rules: &mut Rules, problems: &mut Problems) {
+    if before.iter().any(|provider| provider.api == ServerApi::Webhook) {
+        problems.add(at.clone(), Complaint::new("there is another webhook, and the engine posts to one"));
+    } else if rules.notify.webhook_url.is_empty() {
+        rules.notify.webhook_url = format!("http://{name}/");
+    }
+}
+
 fn read_provider(
     table: &DeTable,
     span: Range<usize>,
@@ -123,8 +136,13 @@ fn read_provider(
     let api = table.text("api")?;
     let (text, server, api) = APIS.into_iter().find(|(own, ..)| *own == api).expect("the key's shape was checked");
     match server {
-        ServerApi::Openai | ServerApi::Anthropic | ServerApi::Mistral | ServerApi::Ollama | ServerApi::ClaudeCode => {}
-        ServerApi::Qdrant | ServerApi::Webhook => {
+        ServerApi::Openai
+        | ServerApi::Anthropic
+        | ServerApi::Mistral
+        | ServerApi::Ollama
+        | ServerApi::ClaudeCode
+        | ServerApi::Webhook => {}
+        ServerApi::Qdrant => {
             let complaint = Complaint::new(format!("api {text:?} is not supported yet"));
             problems.add(table.value_span("api"), complaint);
         }

@@ -21,12 +21,15 @@ pub struct Aim<'k> {
 }
 
 /// Words that stand for parts of the world that no fault can hit yet.
-const UNSUPPORTED: [&str; 4] = ["webhook", "disk", "engine", "clock"];
+const UNSUPPORTED: [&str; 3] = ["disk", "engine", "clock"];
 
 /// Kinds of answers that a channel's server can give too.
 const CHANNEL_KINDS: [&str; 3] = ["errors", "hang", "slow"];
 /// Kinds of answers that sessions get from the server they work at.
 const SESSION_KINDS: [&str; 4] = ["session_limit", "errors", "hang", "slow"];
+
+/// Kinds of answers that a webhook's receiver can give. It streams nothing and has no allowance.
+const WEBHOOK_KINDS: [&str; 7] = ["errors", "hang", "slow", "cut", "garbage", "poison", "storm"];
 
 pub fn read_targets(targets: &[At<&str>], aim: &Aim, around: &Surroundings, problems: &mut Problems) -> Vec<Target> {
     let read = |target| {
@@ -122,11 +125,14 @@ fn read_target(target: &At<&str>, aim: &Aim, around: &Surroundings, problems: &m
             problems.add_absent(target.span.clone(), Complaint::new(message).help(help));
             None
         }
-        _ => {
-            // A server that is no provider of the engine was complained about where it stands.
-            if around.providers.iter().any(|provider| provider.name == text && is_no_provider(provider.api)) {
-                return None;
+        _ if text == "webhook" || webhooks(around).any(|provider| provider.name == text) => {
+            if webhooks(around).next().is_none() {
+                return absent(problems, "\"webhook\" hits nobody: there is no provider of api \"webhook\"".into());
             }
+            let able = can_have("a webhook", &WEBHOOK_KINDS, target, aim, problems);
+            able.then_some(Target::Webhook)
+        }
+        _ => {
             let (provider, model) = match text.contains('/') {
                 true => find_entry(text, &around.rules.providers, &target.span, problems)?,
                 false => (find_server(target, around, problems)?, None),
@@ -154,6 +160,10 @@ fn can_have(who: &str, kinds: &[&str], target: &At<&str>, aim: &Aim, problems: &
     able
 }
 
+fn webhooks(around: &Surroundings) -> impl Iterator<Item = &Provider> {
+    around.providers.iter().filter(|provider| provider.api == ServerApi::Webhook)
+}
+
 fn find_server<'a>(target: &At<&str>, around: &'a Surroundings, problems: &mut Problems) -> Option<&'a ProviderRule> {
     let found = around.rules.providers.iter().find(|provider| provider.name == target.value);
     if found.is_none() {
@@ -163,18 +173,6 @@ fn find_server<'a>(target: &At<&str>, around: &'a Surroundings, problems: &mut P
         problems.add_absent(target.span.clone(), Complaint::unknown("target", target.value, names));
     }
     found
-}
-
-fn is_no_provider(api: ServerApi) -> bool {
-    match api {
-        ServerApi::Webhook => true,
-        ServerApi::ClaudeCode
-        | ServerApi::Openai
-        | ServerApi::Anthropic
-        | ServerApi::Mistral
-        | ServerApi::Ollama
-        | ServerApi::Qdrant => false,
-    }
 }
 
 fn is_in_chain(around: &Surroundings, use_: ChainUse, provider: &str) -> bool {

@@ -132,12 +132,12 @@ pub const EVENTS: &[(&str, &[&str])] = &[
     ("outreach.recorded", &["key", "recipient", "purpose"]),
     ("outreach.duplicate", &["key", "recipient", "purpose"]),
     ("outreach.in_doubt", &["key", "recipient", "purpose"]),
-    ("notice.sent", &["axis", "what", "way"]),
-    ("notice.undelivered", &["axis", "what", "way"]),
+    ("notice.sent", &["axis", "what", "entry", "way", "occasion", "also"]),
+    ("notice.undelivered", &["axis", "what", "entry", "way", "occasion", "also"]),
     ("status.written", &["why"]),
     ("status.failed", &["why"]),
     ("webhook.delivered", &["transition", "tries"]),
-    ("webhook.undelivered", &["transition", "tries"]),
+    ("webhook.undelivered", &["transition", "tries", "why"]),
     ("disk.full", &["code"]),
     ("disk.checkpoint", &["ok"]),
     ("disk.degraded", &["code"]),
@@ -153,7 +153,10 @@ pub const EVENTS: &[(&str, &[&str])] = &[
     ("provider.answered", &["entry", "request", "status", "what", "wait_ms"]),
     ("vector.upserted", &["point", "collection"]),
     ("channel.request", &["channel", "key", "recipient", "purpose", "part", "status", "content"]),
-    ("webhook.request", &["try"]),
+    (
+        "webhook.request",
+        &["server", "key", "kind", "transition", "axis", "was", "to", "what", "try", "repeated", "status"],
+    ),
     ("chat.answered", &["load", "client", "class", "status", "outcome", "asked_ms", "retry_after_ms"]),
     ("recall.answered", &["load", "client", "key", "status", "hits", "advisory"]),
     ("remember.answered", &["load", "client", "status"]),
@@ -222,10 +225,11 @@ pub const REFUSALS: &[&str] = &[
 pub fn has_refusal(api: ServerApi, refusal: &str) -> bool {
     match api {
         ServerApi::Ollama => !["slow_down", "spend_limit", "billing", "too_large"].contains(&refusal),
-        ServerApi::Openai | ServerApi::Anthropic | ServerApi::Mistral => refusal != "runner_dead",
-        // Its refusals are statuses, the ones that OpenAI gives them.
-        ServerApi::ClaudeCode => refusal != "runner_dead",
-        ServerApi::Qdrant | ServerApi::Webhook => false,
+        // Receivers and servers of sessions have no dialect: a refusal has the status that OpenAI gives it.
+        ServerApi::Openai | ServerApi::Anthropic | ServerApi::Mistral | ServerApi::Webhook | ServerApi::ClaudeCode => {
+            refusal != "runner_dead"
+        }
+        ServerApi::Qdrant => false,
     }
 }
 

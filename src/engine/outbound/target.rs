@@ -57,6 +57,20 @@ impl Target {
         Ok(Target { host, port, tls, prefix: uri.path().trim_end_matches('/').to_owned() })
     }
 
+    /// Reads an address that is asked as it stands: where it is, and the path with its query.
+    pub fn parse_whole(url: &str) -> Result<(Target, String), TargetError> {
+        let (place, query) =
+            url.trim().split_once('?').map_or((url.trim(), None), |(place, query)| (place, Some(query)));
+        let target = Target::parse(place)?;
+        let shape = || TargetError::Shape { url: place.to_owned() };
+        let path = place.parse::<Uri>().map_err(|_| shape())?.path().to_owned();
+        let path = match query {
+            Some(query) => format!("{path}?{query}"),
+            None => path,
+        };
+        Ok((Target { prefix: String::new(), ..target }, path))
+    }
+
     /// As the `host` header has it: the port only where it is not the scheme's own.
     pub fn authority(&self) -> String {
         let Target { host, port, tls, prefix: _ } = self;
@@ -86,6 +100,21 @@ mod tests {
         assert_eq!(target("https://openrouter.ai/api/"), expect("openrouter.ai", 443, true, "/api", "openrouter.ai"));
         assert_eq!(target("http://[::1]:11434"), expect("::1", 11434, false, "", "[::1]:11434"));
         assert_eq!(target("http://LocalHost:8080/a/b"), expect("localhost", 8080, false, "/a/b", "localhost:8080"));
+    }
+
+    #[test]
+    fn an_address_that_is_asked_as_it_stands_keeps_its_path_and_query() {
+        let path = |url: &str| {
+            let (target, path) = Target::parse_whole(url).unwrap_or_else(|error| panic!("{url}: {error}"));
+            assert_eq!((target.host.as_str(), target.prefix.as_str()), ("hook", ""));
+            path
+        };
+        assert_eq!(path("http://hook"), "/");
+        assert_eq!(path("http://hook/"), "/");
+        assert_eq!(path("http://hook/a/b"), "/a/b");
+        assert_eq!(path("https://hook/a/?token=x&y=/"), "/a/?token=x&y=/");
+        assert_eq!(path("https://hook?a=b"), "/?a=b");
+        assert!(Target::parse_whole("hook/a").is_err());
     }
 
     #[test]

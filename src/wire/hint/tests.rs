@@ -4,10 +4,14 @@ use proptest::prelude::*;
 /// 2026-11-30T12:00:00Z.
 const NOON: WallTime = WallTime(1_796_040_000_000);
 
+fn saying(message: &str) -> ErrorBody {
+    ErrorBody { message: message.to_owned(), ..ErrorBody::default() }
+}
+
 fn of(outcome: Outcome, headers: &[(&str, &str)], message: &str) -> Option<u64> {
     let headers: Vec<(String, String)> =
         headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-    read(NOON, outcome, &headers, message).map(Span::ms)
+    read(NOON, outcome, &headers, &saying(message)).map(Span::ms)
 }
 
 fn throttled(headers: &[(&str, &str)]) -> Option<u64> {
@@ -16,6 +20,24 @@ fn throttled(headers: &[(&str, &str)]) -> Option<u64> {
 
 fn says(message: &str) -> Option<u64> {
     of(Outcome::Throttled, &[], message)
+}
+
+#[test]
+fn a_field_of_the_body_is_read_before_its_text_and_after_the_headers() {
+    let of = |headers: &[(&str, &str)], body: &str| {
+        let headers: Vec<(String, String)> =
+            headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        read(NOON, Outcome::Throttled, &headers, &ErrorBody::parse(&headers, body.as_bytes())).map(Span::ms)
+    };
+    let text = r#""message":"try again in 9s""#;
+    assert_eq!(of(&[], &format!(r#"{{"error":{{{text},"retry_after":"1.5"}}}}"#)), Some(1_500));
+    assert_eq!(of(&[], &format!(r#"{{"error":{{{text},"retry_after_ms":250,"retry_after":7}}}}"#)), Some(250));
+    let details = r#""details":[{"reason":"RATE"},{"retryDelay":"43s"}]"#;
+    assert_eq!(of(&[], &format!(r#"{{"error":{{{text},{details}}}}}"#)), Some(43_000));
+    assert_eq!(of(&[], &format!(r#"{{"error":{{{text}}},"retry_after":4}}"#)), Some(4_000), "beside the error");
+    assert_eq!(of(&[], &format!(r#"{{{text},"retry_after":-3}}"#)), Some(0), "in the past");
+    assert_eq!(of(&[], &format!(r#"{{"error":{{{text},"retry_after":"soon"}}}}"#)), Some(9_000), "unreadable");
+    assert_eq!(of(&[("retry-after", "2")], &format!(r#"{{"error":{{{text},"retry_after":7}}}}"#)), Some(2_000));
 }
 
 #[test]
@@ -206,10 +228,10 @@ proptest! {
         ];
         let headers: Vec<(String, String)> = names.iter().map(|name| (*name).to_owned()).zip(values).collect();
         for outcome in [Outcome::Throttled, Outcome::Quota, Outcome::Overloaded, Outcome::ProviderFault] {
-            read(WallTime(now), outcome, &headers, &message);
+            read(WallTime(now), outcome, &headers, &saying(&message));
         }
         for (name, value) in &headers {
-            read(WallTime(now), Outcome::Throttled, &[(name.clone(), value.clone())], "");
+            read(WallTime(now), Outcome::Throttled, &[(name.clone(), value.clone())], &saying(""));
         }
     }
 

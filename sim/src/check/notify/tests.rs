@@ -21,6 +21,7 @@ fn seen(cloud: Level) -> SeenStatus {
         suppressed: Some(0),
         deferred: Default::default(),
         not_closed: vec![],
+        undelivered_notices: Some(0),
     }
 }
 
@@ -109,4 +110,13 @@ fn views_that_disagree_for_longer_than_a_change_takes_are_rejected() {
     let story = changed_cloud().at(9, file(seen(Level::Fallback)));
     story.clone().at(1_009, read()).accepted(check());
     story.at(1_010, read()).rejected(check(), "ops read different levels");
+}
+
+#[test]
+fn the_list_of_what_reached_nobody_is_what_was_said_to() {
+    let lost = |at| Event::WebhookUndelivered { transition: at, tries: 4, why: "down".into() };
+    let lists = |count| file(SeenStatus { undelivered_notices: Some(count), ..seen(Level::Normal) });
+    let story = began().at(9, lost(1)).at(20, lost(2));
+    story.clone().at(20, lists(2)).accepted(check());
+    story.at(20, lists(1)).rejected(check(), "undelivered_notices lists 1, expected 2");
 }

@@ -121,6 +121,3 @@ fn outcome_name(outcome: SessionOutcome) -> &'static str {
         SessionOutcome::Lost => "lost",
     }
 }
-
-#[cfg(test)]
-mod tests;

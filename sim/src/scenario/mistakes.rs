@@ -175,7 +175,7 @@ fn targets() {
         6,
         "a webhook can't have",
     );
-    says(&format!("{hook}{}", hook.replace("hook\"\n", "hook2\"\n")), 5, "the engine posts to one");
+    says(&format!("{hook}{}", hook.replacen("hook", "hook2", 1)), 5, "the engine posts to one");
     says(&fault("dns", "").replace("\"a\"", "\"a/m\""), 3, "hits a whole host");
     says(&fault("poison", "text = \"x\"").replace("\"a\"", "\"chat\""), 3, "a channel can't have");
     says(&fault("garbage", "body = \"nan\""), 3, "for embeddings");

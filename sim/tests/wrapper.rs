@@ -1,16 +1,20 @@
 //! Sessions under the production wrapper, against a stand-in for the engine that says what it is told to.
 
-use super::*;
-use crate::history::{Entry, Sink, What};
-use crate::load::ONE_WAY;
-use crate::provider::{self, Limited, Verdict};
-use crate::scenario::{Allowance, Arrivals, Dist, LoadKind, Provider, ServerApi};
-use crate::world::http::{Body, Handler, Reply, serve};
-use crate::world::simulate;
 use bytes::Bytes;
 use serde_json::{Value, json};
-use squall::base::{SessionClass, Span};
+use squall::base::{SessionClass, Span, WallTime};
+use squall_sim::history::{Entry, Outside, Recorder, Sink, What};
+use squall_sim::load::session::{Scene, run};
+use squall_sim::load::{ENGINE, ENGINE_PORT, HOST, ONE_WAY};
+use squall_sim::provider::{self, Limited, Verdict};
+use squall_sim::scenario::{
+    Allowance, Arrivals, Client as Who, Dist, Drill, Load, LoadKind, Provider, Scenario, ServerApi, SessionLoad,
+};
+use squall_sim::seed::Seed;
+use squall_sim::world::http::{Body, Handler, Reply, serve};
+use squall_sim::world::{Host, World, simulate};
 use std::cell::RefCell;
+use std::rc::Rc;
 
 #[derive(Default)]
 struct Events(Vec<(u64, Outside)>);
@@ -98,7 +102,7 @@ fn play(play: Play) -> Seen {
         let clock = world.clone();
         let recorder = Recorder::new(move || clock.now_ms(), vec![events.clone()]);
         let engine = world.add_host(ENGINE, ONE_WAY);
-        let host = world.add_host(crate::load::HOST, ONE_WAY);
+        let host = world.add_host(HOST, ONE_WAY);
         let limit = play.limit.clone();
         let judge: provider::Judge = Rc::new(move |call| {
             let limited =
@@ -128,8 +132,7 @@ fn play(play: Play) -> Seen {
                 Reply { status, headers: Vec::new(), body: Body::Whole(Bytes::from(answer.to_string())) }
             })
         });
-        let serving =
-            |engine: &crate::world::Host| engine.start(serve(engine.listen(ENGINE_PORT).unwrap(), handler.clone()));
+        let serving = |engine: &Host| engine.start(serve(engine.listen(ENGINE_PORT).unwrap(), handler.clone()));
         if play.away.is_none_or(|(from, _)| from > 0) {
             serving(&engine);
         }
@@ -173,9 +176,9 @@ fn play(play: Play) -> Seen {
     }
 }
 
-fn drill(claude: Provider) -> crate::scenario::Drill {
+fn drill(claude: Provider) -> Drill {
     let text = "title = \"t\"\nduration = \"1m\"\n";
-    let mut drill = crate::scenario::Scenario::read(text, "t.toml").unwrap().resolve(None);
+    let mut drill = Scenario::read(text, "t.toml").unwrap().resolve(None);
     drill.providers = vec![claude];
     drill
 }

@@ -5,7 +5,7 @@
 use super::api::{ChatCall, ChatDone, ChatReply, EngineError};
 use super::attempt::{Ended, Order};
 use super::stream::Started;
-use super::{Engine, deferred};
+use super::{Engine, perform};
 use crate::axis::shed;
 use crate::base::rules::{ChainRule, ChainUse};
 use crate::base::work::priority;
@@ -143,7 +143,7 @@ impl Engine {
             CallClass::Foreground => priority::FOREGROUND,
             CallClass::Background => priority::SCHEDULED,
         };
-        let payload = deferred::LlmPayload::of(chain.name.clone(), &call.request);
+        let payload = perform::LlmPayload::of(chain.name.clone(), &call.request);
         let item = NewItem {
             work_type: "llm_call".to_owned(),
             call_site: "chat".to_owned(),

@@ -1,182 +1,26 @@
-//! The deferred-work queue at work: taking in, claiming in order, running, giving back.
+//! The deferred-work queue at work: claiming in order, running, giving back.
 //!
 //! One consumer, at most `queue.parallel` items in flight, whenever the applied levels serve what an item depends on.
 //! It sleeps until something may have changed: an item came in or back, a level moved, a scheduled time came.
 //! **Source:** engine.md 4 (consumers). DRAIN-1, LEASE-1, STALE-1.
 
 use super::Engine;
-use super::api::{Deferral, EngineError, Message as OutreachMessage};
-use super::call::Walked;
-use super::outreach::{self, Delivery};
+use super::perform::Ran;
 use crate::axis::shed;
 use crate::base::work::priority;
-use crate::base::{Axis, AxisLevels, CallClass, CallOutcome, ItemStatus, MonoTime, Span};
+use crate::base::{Axis, AxisLevels, ItemStatus, MonoTime, Span};
 use crate::event::Event;
-use crate::queue::{self as rules, Asked, Consumer, DeferError};
+use crate::queue::{self as rules, Consumer};
 use crate::store::StoreError;
-use crate::store::queue::{self, AxisSet, Claimed, NewItem, Queued, Swept};
-use crate::wire::Request;
-use crate::wire::request::{ChatRequest, Message, Role};
-use serde::{Deserialize, Serialize};
+use crate::store::queue::{self, AxisSet, Claimed, Swept};
 use std::cell::Cell;
 use std::rc::Rc;
 use tokio::task::spawn_local;
 
-/// How long a caller's idempotency key is remembered.
-const KEY_FOR: Span = Span::from_hours(24);
-
 /// Shortest rest of an item that was refused.
 const REST_MIN: Span = Span::from_secs(1);
 
-/// What a work type for a chat chain carries.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct LlmPayload {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    chain: Option<String>,
-    /// One user message; or `messages`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    content: Option<String>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    messages: Vec<Message>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    system: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    max_tokens: Option<u32>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    temperature: Option<f64>,
-}
-
-impl LlmPayload {
-    pub fn of(chain: String, request: &ChatRequest) -> LlmPayload {
-        LlmPayload {
-            chain: Some(chain),
-            content: None,
-            messages: request.messages.clone(),
-            system: request.system.clone(),
-            max_tokens: Some(request.max_tokens),
-            temperature: request.temperature,
-        }
-    }
-
-    fn request(&self) -> ChatRequest {
-        let mut messages = self.messages.clone();
-        messages.extend(self.content.iter().map(|content| Message { role: Role::User, content: content.clone() }));
-        ChatRequest {
-            system: self.system.clone(),
-            messages,
-            max_tokens: self.max_tokens.unwrap_or(1024),
-            stream: false,
-            temperature: self.temperature,
-        }
-    }
-}
-
-/// How one run of an item ended.
-enum Ran {
-    Done,
-    /// The effect may have happened; it is not tried again.
-    InDoubt,
-    /// Not its own fault: it waits, and the run does not count.
-    Refused {
-        earliest: Option<MonoTime>,
-        why: String,
-    },
-    /// Those who were asked failed: the run does not count, but it is not repeated at once, for the item may be to blame.
-    Unserved {
-        earliest: Option<MonoTime>,
-        why: String,
-    },
-    /// Its own fault: the run counts.
-    Failed {
-        why: String,
-    },
-    /// It can never work.
-    Hopeless {
-        why: String,
-    },
-}
-
 impl Engine {
-    /// Takes work in.
-    ///
-    /// **Errors:** an illegal value, a payload its consumer can't run, or a disk that does not store; nothing was taken in.
-    pub fn defer(&self, deferral: Deferral) -> Result<Queued, EngineError> {
-        let admitted = rules::admit(&Asked {
-            work_type: &deferral.work_type,
-            priority: deferral.priority,
-            policy: &deferral.policy,
-            ttl: deferral.ttl.as_deref(),
-            depends_on: deferral.depends_on.as_deref(),
-        })?;
-        self.check_payload(admitted.work, &deferral.payload)?;
-        let now = self.now();
-        let item = NewItem {
-            work_type: admitted.work.name.to_owned(),
-            call_site: "defer".to_owned(),
-            priority: admitted.priority,
-            payload: deferral.payload,
-            depends_on: AxisSet::of(&admitted.depends_on),
-            policy: admitted.policy,
-            ttl: admitted.ttl,
-            reason: deferral.reason,
-            not_before: MonoTime::ZERO,
-            expires_at: rules::expires_at(admitted.policy, admitted.ttl, self.0.rules.queue.discard_after, now),
-            attempts_max: self.0.rules.queue.attempts_max,
-        };
-        self.enqueue(item, deferral.key.as_deref())
-    }
-
-    /// What can't be run is refused on entry, not found out in the middle of the night.
-    fn check_payload(&self, work: &'static rules::WorkType, payload: &str) -> Result<(), EngineError> {
-        let bad = |why: String| EngineError::Payload { work_type: work.name, why };
-        match work.consumer {
-            Consumer::Llm => {
-                let payload: LlmPayload = serde_json::from_str(payload).map_err(|error| bad(error.to_string()))?;
-                if payload.request().messages.is_empty() {
-                    return Err(bad("it needs content or messages".to_owned()));
-                }
-                self.chain(crate::base::rules::ChainUse::Chat, payload.chain.as_deref()).map(|_| ())
-            }
-            Consumer::Outreach => {
-                let message: OutreachMessage = serde_json::from_str(payload).map_err(|error| bad(error.to_string()))?;
-                self.check_message(&message)
-            }
-        }
-    }
-
-    /// Stores an item and says so. A key that was seen in the last 24 h gives the item it led to.
-    pub(super) fn enqueue(&self, item: NewItem, key: Option<&str>) -> Result<Queued, EngineError> {
-        let wall = self.0.ports.clock.wall();
-        self.0
-            .commit(|tx, now, events| {
-                let seen_after = MonoTime(now.ms().saturating_sub(KEY_FOR.ms()));
-                if let Some(key) = key
-                    && let Some(id) = queue::seen_key(tx, key, seen_after)?
-                {
-                    return Ok(Queued { id, merged: true });
-                }
-                let queued = queue::insert(tx, &item, now, wall)?;
-                if let Some(key) = key {
-                    queue::remember_key(tx, key, queued.id, now, seen_after)?;
-                }
-                events.push(Event::DeferredQueued {
-                    id: queued.id,
-                    work_type: item.work_type.clone(),
-                    priority: item.priority,
-                    policy: item.policy,
-                    depends_on: item.depends_on.axes(),
-                    merged: queued.merged,
-                    reason: item.reason.clone(),
-                    ttl_ms: item.ttl.map(Span::ms),
-                    not_before_ms: (item.not_before > now).then_some(item.not_before.ms()),
-                });
-                Ok(queued)
-            })
-            .inspect(|_| self.0.wake.queue.notify_one())
-            .map_err(EngineError::NotStored)
-    }
-
     pub(super) fn spawn_consumer(&self) {
         spawn_local(self.clone().consume());
     }
@@ -289,63 +133,6 @@ impl Engine {
         self.conclude_item(&claimed, ran).await;
     }
 
-    /// Whether the request of the item's last run was found to be poison after that run had ended: as many attempts.
-    fn late_verdict(&self, id: u64) -> u32 {
-        let mut core = self.0.core.borrow_mut();
-        let call = core.unanswered.remove(&id);
-        u32::from(call.is_some_and(|call| core.poisoned.contains(&call)))
-    }
-
-    async fn perform(&self, claimed: &Claimed) -> Ran {
-        let Some(work) = rules::work_type(&claimed.work_type) else {
-            let known = String::new();
-            let given = claimed.work_type.clone();
-            return Ran::Hopeless { why: DeferError::UnknownWorkType { given, known }.to_string() };
-        };
-        match work.consumer {
-            Consumer::Llm => {
-                let payload: LlmPayload = match serde_json::from_str(&claimed.payload) {
-                    Ok(payload) => payload,
-                    Err(error) => return Ran::Hopeless { why: error.to_string() },
-                };
-                let chain = match self.chain(crate::base::rules::ChainUse::Chat, payload.chain.as_deref()) {
-                    Ok(chain) => chain.clone(),
-                    Err(error) => return Ran::Hopeless { why: error.to_string() },
-                };
-                let request = Request::Chat(payload.request());
-                match self.walk(&chain, CallClass::Background, &request).await {
-                    Walked::Answered { .. } | Walked::Streaming { .. } => Ran::Done,
-                    Walked::Unavailable { outcome: CallOutcome::Refused, earliest, error, .. } => {
-                        Ran::Refused { earliest, why: error }
-                    }
-                    Walked::Unavailable { call, earliest, error, .. } => {
-                        let mut core = self.0.core.borrow_mut();
-                        if core.poisoned.contains(&call) {
-                            return Ran::Failed { why: error };
-                        }
-                        core.unanswered.insert(claimed.id, call);
-                        Ran::Unserved { earliest, why: error }
-                    }
-                    Walked::Rejected { error, .. } => Ran::Failed { why: error },
-                }
-            }
-            Consumer::Outreach => {
-                let message: OutreachMessage = match serde_json::from_str(&claimed.payload) {
-                    Ok(message) => message,
-                    Err(error) => return Ran::Hopeless { why: error.to_string() },
-                };
-                let key = outreach::key(&message);
-                match self.deliver(&message, &key).await {
-                    Ok(Delivery::Sent | Delivery::Duplicate | Delivery::Outdated) => Ran::Done,
-                    Ok(Delivery::InDoubt) => Ran::InDoubt,
-                    Ok(Delivery::NotSent { why }) => Ran::Refused { earliest: None, why },
-                    Err(EngineError::NotStored(error)) => Ran::Refused { earliest: None, why: error.to_string() },
-                    Err(error) => Ran::Hopeless { why: error.to_string() },
-                }
-            }
-        }
-    }
-
     /// Stores the end of a run, trying until the disk takes it: a finished effect must not be forgotten.
     async fn conclude_item(&self, claimed: &Claimed, ran: Ran) {
         loop {
@@ -455,11 +242,5 @@ mod tests {
         assert_eq!(of(&[Axis::Cloud]), Some(69));
         assert_eq!(of(&[]), Some(100));
         assert_eq!(of(&[Axis::Embedding]), Some(100));
-    }
-
-    #[test]
-    fn a_policy_without_a_producer_is_refused() {
-        let refused = rules::admit(&Asked { work_type: "surplus", policy: "refresh", ..Asked::default() });
-        assert!(matches!(refused, Err(DeferError::NoProducer { .. })));
     }
 }

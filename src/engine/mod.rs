@@ -2,7 +2,7 @@
 //!
 //! `outside -> server -> decide (pure) -> commit (one transaction) -> perform -> port -> outside`; a completion is a new
 //! decision. [`core`] decides, [`decide`] records and stores, the other files perform: [`call`] walks a chain,
-//! [`attempt`] asks one entry, [`probe`] asks without being asked, [`deferred`] works the queue, [`outreach`] tells
+//! [`attempt`] asks one entry, [`probe`] asks without being asked, [`intake`] takes work in, [`deferred`] works the queue, [`perform`] runs an item, [`outreach`] tells
 //! people what they ask for, [`people`] what the engine has to say, [`webhook`] programs; [`recall`] remembers,
 //! [`session`] lets Claude Code sessions run. [`boot`] brings back what an earlier incarnation left.
 //! **Source:** architecture.md "How things flow".
@@ -14,9 +14,11 @@ mod call;
 mod core;
 mod decide;
 mod deferred;
+mod intake;
 pub mod outbound;
 mod outreach;
 mod people;
+mod perform;
 mod probe;
 mod recall;
 mod session;

@@ -5,9 +5,11 @@
 
 mod breaker;
 mod clock;
+mod config;
 mod fallback;
 mod rate_limit;
 mod retry_amplification;
+mod session_budget;
 mod state_flap;
 
 use crate::Row;
@@ -16,8 +18,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// How many reports of each area are known. A number changes only with the rows.
-const KNOWN: [(&str, usize); 6] =
-    [("breaker", 11), ("fallback", 10), ("rate_limit", 9), ("state_flap", 7), ("retry_amplification", 3), ("clock", 6)];
+const KNOWN: [(&str, usize); 8] = [
+    ("breaker", 11),
+    ("fallback", 10),
+    ("rate_limit", 9),
+    ("session_budget", 8),
+    ("state_flap", 7),
+    ("retry_amplification", 3),
+    ("clock", 6),
+    ("config", 3),
+];
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -55,9 +65,11 @@ fn rows() -> Vec<(&'static str, Row)> {
     let tables = [
         ("breaker", breaker::rows()),
         ("clock", clock::rows()),
+        ("config", config::rows()),
         ("fallback", fallback::rows()),
         ("rate_limit", rate_limit::rows()),
         ("retry_amplification", retry_amplification::rows()),
+        ("session_budget", session_budget::rows()),
         ("state_flap", state_flap::rows()),
     ];
     tables.into_iter().flat_map(|(area, rows)| rows.into_iter().map(move |row| (area, row))).collect()
